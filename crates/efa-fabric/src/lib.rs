@@ -1,0 +1,1 @@
+//! Safe libfabric: info, fabric, domain, address vector, completion queue, endpoint, memory region

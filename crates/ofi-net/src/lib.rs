@@ -1,0 +1,1 @@
+//! Devices, rails and communicators: the protocol engine joined to libfabric

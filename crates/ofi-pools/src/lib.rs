@@ -1,0 +1,1 @@
+//! Freelist, id pool and registration cache for RDMA transports

@@ -1,0 +1,1 @@
+//! The rendezvous and eager protocol engine of a collective transport over libfabric, pure and deterministic

@@ -1,0 +1,1 @@
+//! Deterministic simulation of hosts that run the ofi-rdma engine

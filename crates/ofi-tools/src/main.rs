@@ -1,0 +1,2 @@
+//! The `ofi` command.
+fn main() {}

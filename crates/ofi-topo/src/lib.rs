@@ -1,0 +1,1 @@
+//! PCI topology to NIC groups for collective transports

@@ -1,0 +1,1 @@
+//! The C edge the plugins share: guard, log, parameters from the environment, table types

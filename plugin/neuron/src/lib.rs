@@ -1,0 +1,1 @@
+//! libnccom-net.so: the transport behind Neuron's ncclNetPlugin tables
