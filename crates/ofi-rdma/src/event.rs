@@ -1,0 +1,94 @@
+//! Typed events and counters: what the engine noticed, without words.
+
+use crate::error::{Failure, Stage};
+use crate::CommKey;
+
+/// Something worth telling a person. Never on the path of a message that goes well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A communicator is connected.
+    Connected {
+        /// Which.
+        comm: CommKey,
+        /// Our wire id.
+        local_id: u32,
+        /// The peer's wire id.
+        remote_id: u32,
+    },
+    /// A communicator failed for the first time.
+    Failed(CommKey, Failure),
+    /// No progress for [`crate::Config::stall_warn_ms`]; said once per stall.
+    Stalled {
+        /// Which.
+        comm: CommKey,
+        /// Our wire id.
+        local_id: u32,
+        /// What it waits for.
+        stage: Stage,
+        /// Sequence number of the oldest request.
+        oldest_seq: u16,
+        /// Requests outstanding.
+        outstanding: u16,
+        /// How long.
+        idle_ms: u64,
+    },
+    /// A message for nobody was dropped.
+    Stray(Stray),
+}
+
+/// Kinds of message that found nobody (decision 14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stray {
+    /// Control message of unknown type or wrong length: type bits and length.
+    Malformed {
+        /// The low four bits of the first word, or 15 for an empty message.
+        kind: u8,
+        /// Bytes received.
+        len: u32,
+    },
+    /// CONN for no listener, or for one that has its connection: the listener id.
+    Conn(u32),
+    /// CONN_RESP for no connecting communicator: the id.
+    ConnResp(u32),
+    /// CTRL for no send communicator, or repeated: id and sequence number.
+    Ctrl(u32, u16),
+    /// CLOSE for no send communicator: the id.
+    Close(u32),
+    /// Immediate of a write for no receive: id and sequence number.
+    Write(u32, u16),
+    /// Eager message for no receive communicator: id and sequence number.
+    Eager(u32, u16),
+    /// A completion for no operation.
+    Completion,
+}
+
+/// Always-on counters of one engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Sends admitted.
+    pub sends: u64,
+    /// Of them, eager.
+    pub eager_sends: u64,
+    /// Receives admitted.
+    pub recvs: u64,
+    /// Bytes of completed sends.
+    pub bytes_sent: u64,
+    /// Bytes of completed receives.
+    pub bytes_received: u64,
+    /// Segments posted.
+    pub segments: u64,
+    /// CTRL messages posted.
+    pub ctrls: u64,
+    /// Times a provider said EAGAIN.
+    pub busy: u64,
+    /// Commands answered "not now".
+    pub not_now: u64,
+    /// Strays dropped.
+    pub strays: u64,
+    /// Failed operations that followed a first failure.
+    pub followers: u64,
+    /// Communicators that failed.
+    pub failures: u64,
+    /// Events lost because nobody polled.
+    pub events_lost: u64,
+}
