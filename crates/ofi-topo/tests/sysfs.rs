@@ -1,0 +1,139 @@
+//! Facts read from a made-up host.
+#![expect(clippy::unwrap_used, reason = "test code")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use ofi_topo::{PciAddress, Sysfs, TopoError};
+
+/// A root with one NIC behind a bridge, linked as Linux links it.
+fn host() -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    let sys = root.path().join("sys");
+    let bridge = sys.join("devices/pci0000:a0/0000:a0:01.0");
+    fs::create_dir_all(bridge.join("0000:a1:00.0/infiniband/rdmap161s0")).unwrap();
+    fs::create_dir_all(bridge.join("pci_bus/0000:a1")).unwrap();
+    fs::create_dir_all(sys.join("class/pci_bus")).unwrap();
+    fs::create_dir_all(sys.join("class/infiniband")).unwrap();
+    fs::create_dir_all(sys.join("devices/virtual/dmi/id")).unwrap();
+    symlink(
+        "../../devices/pci0000:a0/0000:a0:01.0/pci_bus/0000:a1",
+        sys.join("class/pci_bus/0000:a1"),
+    )
+    .unwrap();
+    symlink(
+        "../../devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0/infiniband/rdmap161s0",
+        sys.join("class/infiniband/rdmap161s0"),
+    )
+    .unwrap();
+    let guid = bridge.join("0000:a1:00.0/infiniband/rdmap161s0/node_guid");
+    fs::write(guid, "0e12:34ff:0000:a102\n").unwrap();
+    root
+}
+
+fn address(text: &str) -> PciAddress {
+    text.parse().unwrap()
+}
+
+#[test]
+fn the_pci_path_is_the_hosts_not_the_fixtures() {
+    let root = host();
+    let sysfs = Sysfs::new(root.path());
+    let path = sysfs.pci_path(address("0000:a1:00.0")).unwrap();
+    assert_eq!(
+        path,
+        Path::new("/sys/devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0")
+    );
+}
+
+#[test]
+fn a_root_reached_through_a_link_works() {
+    let root = host();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("host");
+    symlink(root.path(), &link).unwrap();
+    let path = Sysfs::new(link).pci_path(address("0000:a1:00.0")).unwrap();
+    assert!(path.starts_with("/sys/devices"), "{}", path.display());
+}
+
+#[test]
+fn a_missing_function_is_an_error_with_the_path() {
+    let root = host();
+    let error = Sysfs::new(root.path())
+        .pci_path(address("0000:a1:01.0"))
+        .unwrap_err();
+    assert!(error.to_string().contains("0000:a1:01.0"), "{error}");
+    assert!(matches!(error, TopoError::Sysfs { .. }), "{error}");
+}
+
+#[test]
+fn links_do_not_lead_out_of_the_root() {
+    let root = host();
+    let outside = tempfile::tempdir().unwrap();
+    fs::create_dir_all(outside.path().join("x/y")).unwrap();
+    fs::create_dir(outside.path().join("0000:b0:00.0")).unwrap();
+    let planted = root.path().join("sys/class/pci_bus/0000:b0");
+    symlink(outside.path().join("x/y"), planted).unwrap();
+    let error = Sysfs::new(root.path())
+        .pci_path(address("0000:b0:00.0"))
+        .unwrap_err();
+    assert!(matches!(error, TopoError::OutsideRoot { .. }), "{error}");
+
+    fs::write(outside.path().join("product_name"), "elsewhere\n").unwrap();
+    let planted = root.path().join("sys/devices/virtual/dmi/id/product_name");
+    symlink(outside.path().join("product_name"), planted).unwrap();
+    let error = Sysfs::new(root.path()).product_name().unwrap_err();
+    assert!(matches!(error, TopoError::OutsideRoot { .. }), "{error}");
+}
+
+#[test]
+fn the_product_name_is_the_first_line() {
+    let root = host();
+    let sysfs = Sysfs::new(root.path());
+    assert_eq!(sysfs.product_name().unwrap(), None, "no such file");
+    let file = root.path().join("sys/devices/virtual/dmi/id/product_name");
+    fs::write(&file, "trn1.32xlarge \nmore\n").unwrap();
+    assert_eq!(
+        sysfs.product_name().unwrap().as_deref(),
+        Some("trn1.32xlarge")
+    );
+    fs::write(&file, " \n").unwrap();
+    assert_eq!(sysfs.product_name().unwrap(), None, "a blank line");
+    fs::write(&file, vec![b'x'; 100_000]).unwrap();
+    assert_eq!(
+        sysfs.product_name().unwrap().unwrap().len(),
+        4096,
+        "reading is bounded"
+    );
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert!(matches!(sysfs.product_name(), Err(TopoError::Sysfs { .. })));
+}
+
+#[test]
+fn guids_come_from_the_device() {
+    let root = host();
+    let sysfs = Sysfs::new(root.path());
+    let guid = sysfs.node_guid("rdmap161s0").unwrap();
+    assert_eq!((guid.card_bus(), guid.function_index()), (0xa1, 2));
+    assert!(matches!(
+        sysfs.node_guid("rdmap161s1"),
+        Err(TopoError::Sysfs { .. })
+    ));
+    for name in ["", ".", "..", "a/b", "a\0b"] {
+        let error = sysfs.node_guid(name).unwrap_err();
+        assert!(matches!(error, TopoError::BadDeviceName { .. }), "{error}");
+    }
+    fs::write(
+        root.path()
+            .join("sys/class/infiniband/rdmap161s0/node_guid"),
+        "none",
+    )
+    .unwrap();
+    let error = sysfs.node_guid("rdmap161s0").unwrap_err();
+    assert!(
+        error.to_string().contains("node_guid holds \"none\""),
+        "{error}"
+    );
+}
