@@ -1,0 +1,60 @@
+//! How many rails a message may use.
+
+use core::fmt;
+
+/// The most rails that a schedule spreads over.
+///
+/// BASE knows at most 4 (protocol 2c.3) and counts segments in four bits, so that a wire with its
+/// immediate word takes 15: whoever offers 16 rails needs a wider count.
+pub const MAX_RAILS: usize = 16;
+
+/// A number of rails, 1..=[`MAX_RAILS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RailCount(u8);
+
+impl RailCount {
+    /// One rail.
+    pub const ONE: Self = Self(1);
+
+    /// [`MAX_RAILS`] rails.
+    pub const MAX: Self = Self(16);
+
+    /// A count, or `None` when `count` is 0 or above [`MAX_RAILS`].
+    #[must_use]
+    pub const fn new(count: u8) -> Option<Self> {
+        if count >= 1 && count as usize <= MAX_RAILS {
+            Some(Self(count))
+        } else {
+            None
+        }
+    }
+
+    /// The plain number, 1..=16.
+    #[must_use]
+    #[inline(always)]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// `rail` brought into range, modulo the count. Free where it is in range already, which it
+    /// always is unless the count has shrunk since.
+    #[inline(always)]
+    pub(crate) const fn wrap(self, rail: u8) -> u8 {
+        let mut rail = rail;
+        while rail >= self.0 {
+            rail -= self.0;
+        }
+        rail
+    }
+}
+
+const _: () = assert!(
+    RailCount::MAX.get() as usize == MAX_RAILS,
+    "the two limits are one"
+);
+
+impl fmt::Display for RailCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
