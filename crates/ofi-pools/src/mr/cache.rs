@@ -1,0 +1,468 @@
+//! The state machine of the cache: who holds which region, and who is registering one.
+
+use crate::key::Key;
+use crate::mr::interval::IntervalIndex;
+use crate::mr::request::{Class, Request, RequestError, Span};
+use crate::table::Table;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A region held in the cache. Copyable: the references are counted by `lookup`, `retain` and
+/// `release`, not by copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle {
+    key: Key,
+}
+
+impl Handle {
+    /// The handle as one word; never 0 or 1.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.key.to_bits()
+    }
+
+    /// The inverse of [`Handle::to_bits`]; a word that is no handle is refused where it is used.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            key: Key::from_bits(bits),
+        }
+    }
+
+    /// The slot of the region with its generation; the index is dense, fit for a side table.
+    #[must_use]
+    pub const fn key(self) -> Key {
+        self.key
+    }
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+#[must_use = "a hit holds a reference, and a miss must be completed or failed"]
+pub enum Lookup {
+    /// A region covers the request; the caller now holds one reference to it.
+    Hit(Handle),
+    /// Someone is registering a region that will cover the request. Ask again after they are done:
+    /// it is then a hit, or a miss if they failed.
+    Busy,
+    /// Nobody is: the caller registers, and says how it went.
+    Miss(Ticket),
+}
+
+/// The duty to register one range, and to say how it went, to the cache that gave it.
+#[derive(Debug)]
+#[must_use = "until it is completed or failed, everyone else waits for this range"]
+pub struct Ticket {
+    serial: u64,
+    request: Request,
+}
+
+impl Ticket {
+    /// What to register: the range asked for, rounded out to whole pages. The entry covers exactly
+    /// this, so register no less.
+    #[must_use]
+    pub const fn request(&self) -> &Request {
+        &self.request
+    }
+}
+
+/// What became of a released reference.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the last reference hands out the region, to be closed"]
+pub enum Released<R> {
+    /// Others hold the region still.
+    Held {
+        /// How many references are left.
+        references: u32,
+    },
+    /// This was the last; the region left the cache and is the caller's to close.
+    Last(R),
+}
+
+/// The handle finds no region: it was released before, or is of another cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaleHandle {
+    /// The handle given.
+    pub handle: Handle,
+}
+
+impl fmt::Display for StaleHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "memory handle {} (generation {}) is not registered: it was deregistered before, or \
+             belongs to another device",
+            self.handle.key.index(),
+            self.handle.key.generation()
+        )
+    }
+}
+
+impl core::error::Error for StaleHandle {}
+
+/// The ticket is not of this cache, or the cache can hold no more; the region comes back, to be
+/// closed.
+pub struct StaleTicket<R> {
+    /// The region that was registered for nothing.
+    pub region: R,
+}
+
+impl<R> fmt::Debug for StaleTicket<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StaleTicket").finish_non_exhaustive()
+    }
+}
+
+impl<R> fmt::Display for StaleTicket<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the registration is not one that this cache asked for: close the region")
+    }
+}
+
+impl<R> core::error::Error for StaleTicket<R> {}
+
+/// What the cache has seen, since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Requests answered by a region that was there.
+    pub hits: u64,
+    /// Requests that made their caller register.
+    pub misses: u64,
+    /// Requests that were told to ask again.
+    pub busy: u64,
+    /// Registrations that failed.
+    pub failures: u64,
+    /// Bytes registered through the cache now.
+    pub bytes: u64,
+}
+
+struct Entry<R> {
+    region: R,
+    references: u32,
+    span: Span,
+    class: Class,
+}
+
+struct Pending {
+    serial: u64,
+    span: Span,
+    class: Class,
+}
+
+struct LastHit {
+    span: Span,
+    class: Class,
+    handle: Handle,
+}
+
+/// The cache, as a state machine that registers nothing itself. See the [module](crate::mr) for
+/// the picture.
+///
+/// # Examples
+///
+/// ```
+/// use ofi_pools::mr::Attr;
+/// use ofi_pools::{Lookup, MrCache, Released, Request};
+///
+/// let mut cache = MrCache::new(4096)?;
+/// let request = Request { address: 0x1_2345, bytes: 10, attr: Attr::default() };
+/// let Lookup::Miss(ticket) = cache.lookup(&request)? else { return Err("known already".into()) };
+/// assert_eq!((ticket.request().address, ticket.request().bytes), (0x1_2000, 4096));
+/// let handle = cache.complete(ticket, "region")?;
+/// let within = Request { address: 0x1_2fff, bytes: 1, ..request };
+/// assert!(matches!(cache.lookup(&within)?, Lookup::Hit(hit) if hit == handle));
+/// assert_eq!(cache.release(handle)?, Released::Held { references: 1 });
+/// assert_eq!(cache.release(handle)?, Released::Last("region"));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
+/// # Costs
+///
+/// `lookup`: a comparison when the region hit last covers the request too, else a logarithm of the
+/// number of regions with the same attributes. `get`, `retain`, and `release` while others hold
+/// the region: O(1). The last release: as a lookup, and O(sqrt n) small moves at worst.
+pub struct MrCache<R> {
+    /// At most one; checked before any search.
+    last: Option<LastHit>,
+    entries: Table<Entry<R>>,
+    /// Registered regions only, so that a failed registration has nothing to take back.
+    classes: BTreeMap<Class, IntervalIndex>,
+    /// As many as there are callers registering at this moment: few.
+    pending: Vec<Pending>,
+    serial: u64,
+    page: u64,
+    stats: CacheStats,
+}
+
+impl<R> fmt::Debug for MrCache<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MrCache")
+            .field("entries", &self.entries)
+            .field("pending", &self.pending.len())
+            .field("page", &self.page)
+            .field("stats", &self.stats)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R> MrCache<R> {
+    /// An empty cache that rounds ranges to `page` bytes: at most the page size of the system (a
+    /// larger one would register addresses that are not mapped), 1 for no rounding.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError::Page`] when it is not a power of two.
+    pub fn new(page: u64) -> Result<Self, RequestError> {
+        if !page.is_power_of_two() {
+            return Err(RequestError::Page { page });
+        }
+        Ok(Self {
+            last: None,
+            entries: Table::new(),
+            classes: BTreeMap::new(),
+            pending: Vec::new(),
+            serial: 0,
+            page,
+            stats: CacheStats::default(),
+        })
+    }
+
+    /// Looks for a region that covers `request` with the same attributes.
+    ///
+    /// # Errors
+    ///
+    /// [`RequestError`] for a range that nothing can cover.
+    #[inline]
+    pub fn lookup(&mut self, request: &Request) -> Result<Lookup, RequestError> {
+        let span = request.span()?;
+        let class = request.class();
+        if let Some(last) = &self.last {
+            if last.span.covers(span) && last.class == class {
+                if let Some(entry) = self.entries.get_mut(last.handle.key) {
+                    entry.references = entry.references.saturating_add(1);
+                    self.stats.hits = self.stats.hits.wrapping_add(1);
+                    return Ok(Lookup::Hit(last.handle));
+                }
+            }
+        }
+        self.search(request, span, class)
+    }
+
+    #[inline(never)]
+    fn search(
+        &mut self,
+        request: &Request,
+        span: Span,
+        class: Class,
+    ) -> Result<Lookup, RequestError> {
+        if let Some(handle) = self.find(span, class) {
+            self.stats.hits = self.stats.hits.wrapping_add(1);
+            return Ok(Lookup::Hit(handle));
+        }
+        if self
+            .pending
+            .iter()
+            .any(|other| other.class == class && other.span.covers(span))
+        {
+            self.stats.busy = self.stats.busy.wrapping_add(1);
+            return Ok(Lookup::Busy);
+        }
+        let request = request.rounded(self.page)?;
+        self.stats.misses = self.stats.misses.wrapping_add(1);
+        self.serial = self.serial.wrapping_add(1);
+        self.pending.push(Pending {
+            serial: self.serial,
+            span: request.span()?,
+            class,
+        });
+        Ok(Lookup::Miss(Ticket {
+            serial: self.serial,
+            request,
+        }))
+    }
+
+    /// A covering region, with one reference more, remembered as the last hit.
+    fn find(&mut self, span: Span, class: Class) -> Option<Handle> {
+        let index = self.classes.get(&class)?.find(span)?;
+        let key = self.entries.key_at(index)?;
+        let entry = self.entries.get_mut(key)?;
+        entry.references = entry.references.saturating_add(1);
+        let handle = Handle { key };
+        self.last = Some(LastHit {
+            span: entry.span,
+            class,
+            handle,
+        });
+        Some(handle)
+    }
+
+    /// The registration succeeded: from here on `region` answers requests. The handle holds one
+    /// reference.
+    ///
+    /// # Errors
+    ///
+    /// [`StaleTicket`] with the region when the ticket is of another cache.
+    pub fn complete(&mut self, ticket: Ticket, region: R) -> Result<Handle, StaleTicket<R>> {
+        let Some(Pending { span, class, .. }) = self.take_pending(&ticket) else {
+            return Err(StaleTicket { region });
+        };
+        let entry = Entry {
+            region,
+            references: 1,
+            span,
+            class,
+        };
+        let key = match self.entries.insert(entry) {
+            Ok(key) => key,
+            Err(full) => {
+                return Err(StaleTicket {
+                    region: full.value.region,
+                });
+            }
+        };
+        self.classes
+            .entry(class)
+            .or_default()
+            .insert(span, key.index());
+        self.stats.bytes = self.stats.bytes.wrapping_add(span.end - span.start);
+        let handle = Handle { key };
+        self.last = Some(LastHit {
+            span,
+            class,
+            handle,
+        });
+        Ok(handle)
+    }
+
+    /// The registration failed: nothing of it is left, and who waited may try.
+    pub fn fail(&mut self, ticket: Ticket) {
+        if self.take_pending(&ticket).is_some() {
+            self.stats.failures = self.stats.failures.wrapping_add(1);
+        }
+    }
+
+    fn take_pending(&mut self, ticket: &Ticket) -> Option<Pending> {
+        let at = self
+            .pending
+            .iter()
+            .position(|pending| pending.serial == ticket.serial)?;
+        Some(self.pending.swap_remove(at))
+    }
+
+    /// The region of a handle.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, handle: Handle) -> Option<&R> {
+        self.entries.get(handle.key).map(|entry| &entry.region)
+    }
+
+    /// How many references there are to a region; `None` for a stale handle.
+    #[must_use]
+    pub fn references(&self, handle: Handle) -> Option<u32> {
+        self.entries.get(handle.key).map(|entry| entry.references)
+    }
+
+    /// Takes one more reference: for an operation that outlives its caller's.
+    ///
+    /// # Errors
+    ///
+    /// [`StaleHandle`].
+    #[inline]
+    pub fn retain(&mut self, handle: Handle) -> Result<(), StaleHandle> {
+        let entry = self
+            .entries
+            .get_mut(handle.key)
+            .ok_or(StaleHandle { handle })?;
+        entry.references = entry.references.saturating_add(1);
+        Ok(())
+    }
+
+    /// Gives one reference back; the last one takes the region out of the cache.
+    ///
+    /// # Errors
+    ///
+    /// [`StaleHandle`]; nothing is changed then.
+    #[inline]
+    pub fn release(&mut self, handle: Handle) -> Result<Released<R>, StaleHandle> {
+        let entry = self
+            .entries
+            .get_mut(handle.key)
+            .ok_or(StaleHandle { handle })?;
+        if entry.references > 1 {
+            entry.references -= 1;
+            return Ok(Released::Held {
+                references: entry.references,
+            });
+        }
+        self.evict(handle)
+            .map(Released::Last)
+            .ok_or(StaleHandle { handle })
+    }
+
+    /// Takes a region out, whatever its references. (A policy that keeps unused regions would
+    /// call this for those with no reference, in its order.)
+    #[inline(never)]
+    fn evict(&mut self, handle: Handle) -> Option<R> {
+        let entry = self.entries.remove(handle.key)?;
+        if let Some(index) = self.classes.get_mut(&entry.class) {
+            index.remove(entry.span, handle.key.index());
+            if index.is_empty() {
+                self.classes.remove(&entry.class);
+            }
+        }
+        if self.last.as_ref().is_some_and(|last| last.handle == handle) {
+            self.last = None;
+        }
+        self.stats.bytes = self
+            .stats
+            .bytes
+            .wrapping_sub(entry.span.end - entry.span.start);
+        Some(entry.region)
+    }
+
+    /// Takes every region out, whatever its references, to be closed with the domain.
+    pub fn drain(&mut self) -> Vec<R> {
+        let handles: Vec<Handle> = self.entries.iter().map(|(key, _)| Handle { key }).collect();
+        handles
+            .into_iter()
+            .filter_map(|handle| self.evict(handle))
+            .collect()
+    }
+
+    /// How many regions are in the cache.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.entries.len()
+    }
+
+    /// Whether no region is in the cache.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many registrations are under way.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The most regions that were in the cache at once.
+    #[must_use]
+    pub const fn high_water(&self) -> u32 {
+        self.entries.high_water()
+    }
+
+    /// The granule that ranges are rounded to, in bytes.
+    #[must_use]
+    pub const fn page(&self) -> u64 {
+        self.page
+    }
+
+    /// What the cache has seen.
+    #[must_use]
+    pub const fn stats(&self) -> &CacheStats {
+        &self.stats
+    }
+}
