@@ -139,7 +139,7 @@ impl Plan {
         reason = "an index of a stripe is below 16"
     )]
     const fn rail_of(&self, index: usize) -> u8 {
-        self.rails.wrap(self.first + index as u8)
+        self.rails.wrap(self.first.wrapping_add(index as u8))
     }
 
     /// The stripes in order of offset.

@@ -1,6 +1,7 @@
 //! How many rails a message may use.
 
 use core::fmt;
+use core::num::NonZeroU8;
 
 /// The most rails that a schedule spreads over.
 ///
@@ -10,22 +11,21 @@ pub const MAX_RAILS: usize = 16;
 
 /// A number of rails, 1..=[`MAX_RAILS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RailCount(u8);
+pub struct RailCount(NonZeroU8);
 
 impl RailCount {
     /// One rail.
-    pub const ONE: Self = Self(1);
+    pub const ONE: Self = Self(NonZeroU8::MIN);
 
     /// [`MAX_RAILS`] rails.
-    pub const MAX: Self = Self(16);
+    pub const MAX: Self = Self(NonZeroU8::MIN.saturating_add(15));
 
     /// A count, or `None` when `count` is 0 or above [`MAX_RAILS`].
     #[must_use]
     pub const fn new(count: u8) -> Option<Self> {
-        if count >= 1 && count as usize <= MAX_RAILS {
-            Some(Self(count))
-        } else {
-            None
+        match NonZeroU8::new(count) {
+            Some(rails) if count as usize <= MAX_RAILS => Some(Self(rails)),
+            _ => None,
         }
     }
 
@@ -33,7 +33,7 @@ impl RailCount {
     #[must_use]
     #[inline(always)]
     pub const fn get(self) -> u8 {
-        self.0
+        self.0.get()
     }
 
     /// `rail` brought into range, modulo the count. Free where it is in range already, which it
@@ -41,8 +41,8 @@ impl RailCount {
     #[inline(always)]
     pub(crate) const fn wrap(self, rail: u8) -> u8 {
         let mut rail = rail;
-        while rail >= self.0 {
-            rail -= self.0;
+        while rail >= self.get() {
+            rail -= self.get();
         }
         rail
     }

@@ -116,7 +116,8 @@ impl Threshold {
     #[inline(always)]
     fn take(rotation: &mut u8, step: RailCount, rails: RailCount) -> u8 {
         let first = rails.wrap(*rotation);
-        *rotation = rails.wrap(first + step.get());
+        // Below 16 + 16; wrapping, so that no overflow check is left in the hot path.
+        *rotation = rails.wrap(first.wrapping_add(step.get()));
         first
     }
 }
