@@ -1,0 +1,296 @@
+//! The configuration of a transport: typed, checked once, never read again from anywhere.
+//!
+//! Made from parameters ([`Config::from_values`]) or, by programs that embed the transport, from
+//! [`Config::new`] and changed field by field.
+
+use std::path::{Path, PathBuf};
+
+use ofi_rdma::ConfigError;
+
+use crate::error::{Code, NetError};
+use crate::params::{Flavour, Id, Note, Status, TABLE, Values};
+
+/// Settings of one [`crate::Transport`]. Names in brackets are the parameters they come from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Whose defaults these are.
+    pub flavour: Flavour,
+    /// libfabric.so.1 to load instead of the system's, or its directory (`LIBFABRIC_PATH`).
+    pub libfabric_path: Option<PathBuf>,
+    /// Value of `FI_PROVIDER`, libfabric's own filter; `None` when unset or empty.
+    pub fi_provider: Option<String>,
+    /// IP interfaces not to use (`EXCLUDE_TCP_IF`).
+    pub exclude_tcp_if: Vec<String>,
+    /// Use IP interfaces by their IPv6 address too (`USE_IPV6_TCP`).
+    pub use_ipv6_tcp: bool,
+    /// Refuse the EFA provider of libfabric before 1.22 (`DISABLE_EFA_VERSION_CHECK` turns it off).
+    pub efa_version_check: bool,
+    /// Low-latency traffic class for control endpoints (`USE_LOW_LATENCY_TC`).
+    pub low_latency_tc: bool,
+    /// Devices made by hand (`NIC_GROUPS`): `eth0,eth1;eth2,eth3`.
+    pub nic_groups: Option<String>,
+    /// Rails of each device, 1..=4; `None`: as found (`FORCE_NUM_RAILS`).
+    pub force_num_rails: Option<u8>,
+    /// A control endpoint on each rail (`RR_CTRL_MSG`).
+    pub rr_ctrl_msg: bool,
+    /// Largest eager message, bytes; `None`: no eager messages (`EAGER_MAX_SIZE`).
+    pub eager_max: Option<u32>,
+    /// Bytes a stripe (`MIN_STRIPE_SIZE`).
+    pub min_stripe_bytes: u64,
+    /// Messages below use the small round robin (`SCHED_MAX_SMALL_RR_SIZE`).
+    pub small_max_bytes: u64,
+    /// Send CLOSE when a receive communicator closes (`DISABLE_CLOSE_MESSAGE=0`).
+    pub close_messages: bool,
+    /// Bound of connect and of v4 accept, milliseconds (`CONNECT_TIMEOUT`).
+    pub connect_timeout_ms: u64,
+    /// Report a stall after so many milliseconds (`STALL_WARN`).
+    pub stall_warn_ms: Option<u64>,
+    /// Fail a stalled communicator after so many milliseconds (`STALL_FAIL`).
+    pub stall_fail_ms: Option<u64>,
+    /// Entries of the completion queue of a rail (`CQ_SIZE`).
+    pub cq_entries: usize,
+    /// Completions taken at a time, as the user asked; `None`: ours to choose (`CQ_READ_COUNT`).
+    pub cq_read_count: Option<usize>,
+    /// Eager receive buffers of a device: refill below `.0`, post up to `.1`
+    /// (`RDMA_{MIN,MAX}_POSTED_EAGER_BUFFERS`).
+    pub posted_eager: (usize, usize),
+    /// Control receive buffers of a device: refill below `.0`, post at most `.1`
+    /// (`RDMA_{MIN,MAX}_POSTED_CONTROL_BUFFERS`).
+    pub posted_control: (usize, usize),
+    /// Bytes of the keys that we choose where the provider does not, 1..=4 (`MR_KEY_SIZE`).
+    pub mr_key_size: u8,
+    /// Keep registrations of equal ranges (`MR_CACHE_DISABLE=0`).
+    pub mr_cache: bool,
+    /// iflush reads back (`GDR_FLUSH_DISABLE=0`); off: it gives no request.
+    pub flush: bool,
+    /// Latency to report, microseconds; `None`: the platform's (`NET_LATENCY`).
+    pub net_latency_us: Option<u32>,
+    /// Abort the process at the first error a call returns (`ABORT_ON_ERROR`). The C edge's matter.
+    pub abort_on_error: bool,
+    /// Where sysfs is mounted: PCI paths and link speeds are read below it.
+    pub sysfs_root: PathBuf,
+}
+
+impl Config {
+    /// The defaults of `flavour`.
+    #[must_use]
+    pub fn new(flavour: Flavour) -> Self {
+        Self::build(&Values::defaults(flavour), &mut Vec::new())
+    }
+
+    /// What the parameters say. Notes are things to tell the user that stop nothing.
+    ///
+    /// # Errors
+    /// A withdrawn parameter is set, SENDRECV is asked for, or parameters contradict each other.
+    pub fn from_values(values: &Values, notes: &mut Vec<Note>) -> Result<Self, NetError> {
+        refuse_withdrawn(values)?;
+        refuse_sendrecv(values)?;
+        let config = Self::build(values, notes);
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks the relations between settings that do not depend on the devices found.
+    ///
+    /// # Errors
+    /// [`Code::Contradiction`]: eager messages longer than a stripe (protocol 2g.6).
+    pub fn check(&self) -> Result<(), NetError> {
+        match self.eager_max {
+            Some(eager) if u64::from(eager) > self.min_stripe_bytes => {
+                let stripe = self.min_stripe_bytes;
+                Err(ConfigError::EagerAboveStripe { eager, stripe }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn build(values: &Values, notes: &mut Vec<Note>) -> Self {
+        let seconds = |id| non_negative(values, id) * 1000;
+        let optional_seconds = |id| Some(seconds(id)).filter(|&ms| ms > 0);
+        let list = values.text(Id::ExcludeTcpIf).unwrap_or_default();
+        Self {
+            flavour: values.flavour(),
+            libfabric_path: non_empty(values, Id::LibfabricPath).map(PathBuf::from),
+            fi_provider: non_empty(values, Id::FiProvider),
+            exclude_tcp_if: split_list(list),
+            use_ipv6_tcp: values.flag(Id::UseIpv6Tcp),
+            efa_version_check: !values.flag(Id::DisableEfaVersionCheck),
+            low_latency_tc: values.flag(Id::UseLowLatencyTc),
+            nic_groups: non_empty(values, Id::NicGroups),
+            force_num_rails: u8::try_from(values.number(Id::ForceNumRails))
+                .ok()
+                .filter(|&k| k > 0),
+            rr_ctrl_msg: values.flag(Id::RrCtrlMsg),
+            // Negative is off.
+            eager_max: u32::try_from(values.number(Id::EagerMaxSize)).ok(),
+            min_stripe_bytes: non_negative(values, Id::MinStripeSize),
+            small_max_bytes: non_negative(values, Id::SchedMaxSmallRrSize),
+            close_messages: values.number(Id::DisableCloseMessage) == 0,
+            connect_timeout_ms: seconds(Id::ConnectTimeout),
+            stall_warn_ms: optional_seconds(Id::StallWarn),
+            stall_fail_ms: optional_seconds(Id::StallFail),
+            cq_entries: count(values, Id::CqSize),
+            cq_read_count: values
+                .is_set(Id::CqReadCount)
+                .then(|| count(values, Id::CqReadCount)),
+            posted_eager: posted(values, notes, Id::MinPostedEager, Id::MaxPostedEager),
+            posted_control: posted(values, notes, Id::MinPostedControl, Id::MaxPostedControl),
+            mr_key_size: u8::try_from(values.number(Id::MrKeySize)).unwrap_or(2),
+            mr_cache: !values.flag(Id::MrCacheDisable),
+            flush: !values.flag(Id::GdrFlushDisable),
+            net_latency_us: u32::try_from(values.number(Id::NetLatency)).ok(),
+            abort_on_error: values.flag(Id::AbortOnError),
+            sysfs_root: Path::new("/sys").to_owned(),
+        }
+    }
+}
+
+/// The range of the parameter starts at 0 or above.
+fn non_negative(values: &Values, id: Id) -> u64 {
+    u64::try_from(values.number(id)).unwrap_or(0)
+}
+
+fn count(values: &Values, id: Id) -> usize {
+    usize::try_from(values.number(id)).unwrap_or(0)
+}
+
+fn non_empty(values: &Values, id: Id) -> Option<String> {
+    values
+        .text(id)
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
+}
+
+fn split_list(list: &str) -> Vec<String> {
+    list.split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The pair (refill below, post up to); a minimum above the maximum is told and lowered to it.
+fn posted(values: &Values, notes: &mut Vec<Note>, min: Id, max: Id) -> (usize, usize) {
+    let (low, high) = (count(values, min), count(values, max));
+    if low <= high {
+        return (low, high);
+    }
+    let (min, max) = (min.param().name, max.param().name);
+    // Raising one default above the other is not a contradiction of the user's.
+    if values.is_set(Id::MinPostedEager) || values.is_set(Id::MinPostedControl) {
+        let text = format!("{min} is {low}, above {max}, {high}; using {high} for both");
+        notes.push(Note::coded(Code::Contradiction, &text));
+    }
+    (high, high)
+}
+
+fn refuse_withdrawn(values: &Values) -> Result<(), NetError> {
+    for param in TABLE
+        .iter()
+        .filter(|param| param.status == Status::Withdrawn)
+    {
+        let value = values.number(param.id);
+        if value != param.default_number(values.flavour()) {
+            let what = format!("{}={value}: {}", param.name, param.meaning);
+            return Err(NetError::new(Code::DeprecatedParameter, what));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_sendrecv(values: &Values) -> Result<(), NetError> {
+    if values.text(Id::Protocol) == Some("SENDRECV") {
+        let what = "OFI_NCCL_PROTOCOL=SENDRECV: this version speaks RDMA only";
+        return Err(NetError::new(Code::ProtocolUnavailable, what));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Config;
+    use crate::error::{Code, NetError};
+    use crate::params::{self, Flavour, Note};
+
+    fn config(pairs: &[(&str, &str)]) -> (Result<Config, NetError>, Vec<Note>) {
+        let (values, mut notes) = params::parse(Flavour::Neuron, pairs.iter().copied());
+        (Config::from_values(&values, &mut notes), notes)
+    }
+
+    #[test]
+    fn no_parameters_give_the_defaults() {
+        let (config, notes) = config(&[]);
+        assert_eq!(config, Ok(Config::new(Flavour::Neuron)));
+        assert!(notes.is_empty());
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_reference() {
+        let config = Config::new(Flavour::Neuron);
+        assert_eq!(config.eager_max, Some(8192));
+        assert_eq!(
+            (config.posted_eager, config.posted_control),
+            ((64, 128), (1920, 2048))
+        );
+        assert_eq!(config.exclude_tcp_if, ["lo", "docker0"]);
+        assert_eq!(
+            (config.connect_timeout_ms, config.stall_fail_ms),
+            (120_000, None)
+        );
+        assert!(config.rr_ctrl_msg && !config.close_messages && !config.mr_cache && config.flush);
+        assert!(Config::new(Flavour::Nccl).mr_cache);
+    }
+
+    #[test]
+    fn values_reach_their_fields() {
+        let (config, _) = config(&[
+            ("OFI_NCCL_EAGER_MAX_SIZE", "-1"),
+            ("OFI_NCCL_EXCLUDE_TCP_IF", " lo , docker0,,"),
+            ("OFI_NCCL_FORCE_NUM_RAILS", "4"),
+            ("OFI_NCCL_STALL_FAIL", "2"),
+            ("OFI_NCCL_DISABLE_CLOSE_MESSAGE", "0"),
+            ("OFI_LIBFABRIC_PATH", "/opt/lf/libfabric.so.1"),
+            ("FI_PROVIDER", ""),
+        ]);
+        let config = config.unwrap();
+        assert_eq!(config.eager_max, None);
+        assert_eq!(config.exclude_tcp_if, ["lo", "docker0"]);
+        assert_eq!(config.force_num_rails, Some(4));
+        assert_eq!(config.stall_fail_ms, Some(2000));
+        assert!(config.close_messages);
+        assert_eq!(config.libfabric_path, Some("/opt/lf/libfabric.so.1".into()));
+        assert_eq!(config.fi_provider, None);
+    }
+
+    #[test]
+    fn an_empty_exclude_list_excludes_nothing() {
+        let (config, _) = config(&[("OFI_NCCL_EXCLUDE_TCP_IF", "")]);
+        assert!(config.unwrap().exclude_tcp_if.is_empty());
+    }
+
+    #[test]
+    fn sendrecv_withdrawn_names_and_contradictions_are_coded() {
+        let cases = [
+            (("OFI_NCCL_PROTOCOL", "sendrecv"), Code::ProtocolUnavailable),
+            (
+                ("OFI_NCCL_RDMA_MIN_POSTED_BOUNCE_BUFFERS", "64"),
+                Code::DeprecatedParameter,
+            ),
+            (("OFI_NCCL_MIN_STRIPE_SIZE", "4096"), Code::Contradiction),
+        ];
+        for (pair, code) in cases {
+            let (config, _) = config(&[pair]);
+            assert_eq!(config.map_err(|error| error.code()), Err(code), "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn a_minimum_above_its_maximum_is_told_and_lowered() {
+        let (config, notes) = config(&[("OFI_NCCL_RDMA_MIN_POSTED_EAGER_BUFFERS", "500")]);
+        assert_eq!(config.unwrap().posted_eager, (128, 128));
+        assert!(
+            notes.len() == 1 && notes[0].text.starts_with("OFI-E0202"),
+            "{notes:?}"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+//! What goes wrong, for people and for the API: a stable code, one line of text that says what failed
+//! with which values, why that is likely, and what to do; and the errno that decides which result
+//! the plugin's caller gets (protocol 2a.1).
+//!
+//! Codes stand in one table ([`Code::info`]). Everything below this crate fails with typed values;
+//! here they become codes, once.
+
+use core::fmt;
+
+pub use codes::{Code, CodeInfo};
+
+mod codes;
+mod from;
+mod hints;
+
+/// One error. 24 bytes; made only when something failed (it allocates).
+#[derive(Clone, PartialEq, Eq)]
+pub struct NetError {
+    code: Code,
+    reported: bool,
+    errno: i32,
+    what: Box<str>,
+}
+
+impl NetError {
+    /// An error of `code`: `what` says what failed, with the values, and starts in lower case.
+    #[must_use]
+    pub fn new(code: Code, what: impl Into<String>) -> Self {
+        let what = what.into().into_boxed_str();
+        Self {
+            code,
+            reported: false,
+            errno: -code.info().errno,
+            what,
+        }
+    }
+
+    /// The same with another errno than the code's own; either sign is taken, 0 changes nothing.
+    #[must_use]
+    pub const fn with_errno(mut self, errno: i32) -> Self {
+        if errno != 0 {
+            // i32::MIN has no absolute value; no errno is near it.
+            self.errno = if errno > 0 { -errno } else { errno };
+        }
+        self
+    }
+
+    /// The same with `context` put before the text: `connect to 10.0.0.2: ...`.
+    #[must_use]
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        self.what = format!("{context}: {}", self.what).into_boxed_str();
+        self
+    }
+
+    /// Marks it as written to the log already, so that the C edge does not write it again
+    /// (style 24: log once, where the error is decided).
+    #[must_use]
+    pub const fn mark_reported(mut self) -> Self {
+        self.reported = true;
+        self
+    }
+
+    /// The code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        self.code
+    }
+
+    /// Negative errno, as the translation of protocol 2a.1 takes it.
+    #[must_use]
+    pub const fn errno(&self) -> i32 {
+        self.errno
+    }
+
+    /// What failed, with the values.
+    #[must_use]
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Whether the log has it already.
+    #[must_use]
+    pub const fn is_reported(&self) -> bool {
+        self.reported
+    }
+}
+
+/// `OFI-E0123` alone.
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OFI-E{:04}", self.info().number)
+    }
+}
+
+/// One line: `OFI-E0123 what failed; likely: a; or b; do: this`.
+impl fmt::Display for NetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = self.code.info();
+        write!(f, "{} {}: ", self.code, info.title)?;
+        write_one_line(f, &self.what)?;
+        for (n, cause) in info.likely.iter().enumerate() {
+            f.write_str(if n == 0 { "; likely: " } else { ", or " })?;
+            f.write_str(cause)?;
+        }
+        write!(f, "; do: {}", info.fix)
+    }
+}
+
+/// Texts of libraries may hold newlines; a line of the log may not.
+fn write_one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    for (n, part) in text
+        .lines()
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .enumerate()
+    {
+        if n > 0 {
+            f.write_str(" / ")?;
+        }
+        f.write_str(part)?;
+    }
+    Ok(())
+}
+
+impl fmt::Debug for NetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} (errno {})", self.errno)
+    }
+}
+
+impl core::error::Error for NetError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, NetError};
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_code_has_its_own_number_and_says_what_to_do() {
+        let mut numbers = HashSet::new();
+        for code in Code::ALL {
+            let info = code.info();
+            assert!(numbers.insert(info.number), "{code} is used twice");
+            assert!((100..1000).contains(&info.number), "{code}");
+            assert!(
+                !info.likely.is_empty() && !info.fix.is_empty() && info.errno > 0,
+                "{code}"
+            );
+            let texts = info.likely.iter().chain([&info.title, &info.fix]);
+            assert!(
+                texts
+                    .into_iter()
+                    .all(|text| text.is_ascii() && !text.contains('\n')),
+                "{code}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_is_one_line_with_code_values_cause_and_fix() {
+        let error = NetError::new(
+            Code::Register,
+            "4096 bytes at 0x1000 on eth0:\n  no memory\n",
+        );
+        let line = error.to_string();
+        assert!(
+            line.starts_with("OFI-E0501 memory could not be registered: 4096 bytes"),
+            "{line}"
+        );
+        assert!(
+            line.contains("on eth0: / no memory; likely: the limit"),
+            "{line}"
+        );
+        assert!(line.contains("; do: check `ulimit -l`"), "{line}");
+        assert_eq!(line.lines().count(), 1);
+    }
+
+    #[test]
+    fn an_errno_is_negative_whichever_sign_it_came_with() {
+        let error = NetError::new(Code::Operation, "x");
+        assert_eq!(error.errno(), -libc::EIO);
+        assert_eq!(error.clone().with_errno(107).errno(), -107);
+        assert_eq!(error.clone().with_errno(-107).errno(), -107);
+        assert_eq!(error.with_errno(0).errno(), -libc::EIO);
+    }
+
+    #[test]
+    fn context_comes_first() {
+        let error = NetError::new(Code::Internal, "boom")
+            .context("rail 2")
+            .mark_reported();
+        assert_eq!(error.what(), "rail 2: boom");
+        assert!(error.is_reported());
+    }
+
+    #[test]
+    fn an_error_is_small() {
+        assert!(size_of::<NetError>() <= 24, "{}", size_of::<NetError>());
+    }
+}

@@ -1,0 +1,235 @@
+//! The one table of error codes: number, errno of the translation, title, likely causes (most likely
+//! first), what to do. Numbers are stable: a code is never reused for something else.
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct CodeInfo {
+    /// The stable number of `OFI-Exxxx`.
+    pub number: u16,
+    /// Errno (positive) that the translation of protocol 2a.1 sees unless the error carries another.
+    pub errno: i32,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// Likely causes, most likely first.
+    pub likely: &'static [&'static str],
+    /// What to do about it.
+    pub fix: &'static str,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $number:literal, $errno:ident, $title:literal,
+        [$($likely:literal),* $(,)?], $fix:literal;)*) => {
+        /// What kind of error it is: the key of the table, printed as `OFI-Exxxx`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Code {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Code {
+            /// Every code, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// Its row of the table.
+            #[must_use]
+            pub const fn info(self) -> &'static CodeInfo {
+                match self {
+                    $(Self::$name => &CodeInfo {
+                        number: $number,
+                        errno: libc::$errno,
+                        title: $title,
+                        likely: &[$($likely),*],
+                        fix: $fix,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// libfabric is not there.
+    NoLibfabric = 101, ENOENT, "libfabric could not be loaded",
+        ["libfabric is not installed", "it is installed where the loader does not look"],
+        "install it (Debian: apt-get install libfabric1; AWS: the EFA installer) or set OFI_NCCL_LIBFABRIC_PATH to its libfabric.so.1";
+    /// libfabric is older than what can be worked with.
+    LibfabricTooOld = 102, ENOTSUP, "libfabric is too old",
+        ["an old copy comes first on the loader's path"],
+        "install libfabric 1.17 or newer, or set OFI_NCCL_LIBFABRIC_PATH to one";
+    /// fi_getinfo(3) has nothing for any set of hints.
+    NoProvider = 103, ENODATA, "no libfabric provider fits",
+        ["FI_PROVIDER names a provider that this libfabric does not have", "no NIC is visible here (container without /dev/infiniband)"],
+        "compare with `fi_info -l`; unset FI_PROVIDER, or set it to one of those (tcp, tcp;ofi_rxm, shm)";
+    /// Providers were found, and every entry was rejected.
+    AllRejected = 104, ENODATA, "every libfabric provider entry was rejected",
+        ["the only network interfaces are excluded by OFI_NCCL_EXCLUDE_TCP_IF"],
+        "read the lines above: one reason an entry; to use the loopback interface set OFI_NCCL_EXCLUDE_TCP_IF to the empty string";
+    /// The EFA provider of libfabric before 1.22 (decision 6).
+    EfaTooOld = 105, ENOTSUP, "the EFA provider of this libfabric is too old",
+        ["the distribution's libfabric is found before the EFA installer's"],
+        "install the EFA installer's libfabric (1.22 or newer), or set OFI_NCCL_LIBFABRIC_PATH to it; OFI_NCCL_DISABLE_EFA_VERSION_CHECK=1 overrides for tests";
+    /// OFI_NCCL_PROTOCOL=SENDRECV in a version that has RDMA only.
+    ProtocolUnavailable = 106, ENOTSUP, "the protocol asked for is not available",
+        ["OFI_NCCL_PROTOCOL was set for another plugin"],
+        "unset OFI_NCCL_PROTOCOL or set it to RDMA, on all ranks";
+    /// init while initialised.
+    AlreadyInitialised = 107, EALREADY, "the plugin is initialised already",
+        ["init was called twice without fini"],
+        "call fini before the next init";
+    /// A call before init or after fini.
+    NotInitialised = 108, EINVAL, "the plugin is not initialised",
+        ["init failed and its result was not looked at", "fini was called before this call"],
+        "call init first and check its result";
+    /// A call in the child of a fork (decision 22).
+    Forked = 109, ENOTSUP, "this process is a fork of the one that initialised the plugin",
+        ["a data loader or launcher forked after the collectives library had started"],
+        "make no calls in the child; start workers before the collectives library, or with spawn instead of fork";
+    /// A NIC could not be opened.
+    DeviceOpen = 110, ENODEV, "a network device could not be opened",
+        ["the limit of locked memory is low", "another process uses all of the device"],
+        "check `ulimit -l` (docker: --ulimit memlock=-1) and the provider's text above";
+    /// The rule for groups of NICs cannot be followed.
+    Grouping = 111, EINVAL, "the NICs cannot be grouped as asked",
+        ["OFI_NCCL_NIC_GROUPS or OFI_NCCL_FORCE_NUM_RAILS does not fit the NICs of this host"],
+        "correct or unset the variable named above";
+    /// A parameter that was withdrawn is set.
+    DeprecatedParameter = 201, EINVAL, "a withdrawn parameter is set",
+        ["the environment was written for an older plugin"],
+        "unset it and use the one named in its place";
+    /// Parameters that contradict each other.
+    Contradiction = 202, EINVAL, "parameters contradict each other",
+        ["one was changed and the other left at its default"],
+        "change or unset one of those named above, on all ranks";
+    /// A value that cannot be used; the default is.
+    InvalidValue = 203, EINVAL, "a parameter has a value that cannot be used",
+        ["a typing error"],
+        "correct it or unset it";
+    /// A name that looks like ours and is not.
+    UnknownParameter = 204, EINVAL, "a parameter of this name does not exist",
+        ["a typing error"],
+        "correct the name or unset it; docs/tuning.md lists all";
+    /// A NULL pointer where one is needed.
+    NullArgument = 301, EINVAL, "a pointer argument is NULL",
+        ["a call out of order", "an earlier call failed and its result was not looked at"],
+        "check the caller";
+    /// A device index beyond devices().
+    UnknownDevice = 302, EINVAL, "no such device",
+        ["the index was not checked against devices()"],
+        "use indices below devices()";
+    /// A communicator that is not there.
+    StaleComm = 303, EINVAL, "no such communicator",
+        ["it was closed before", "the word was damaged"],
+        "do not use a communicator after closing it";
+    /// A request that is not there.
+    StaleRequest = 304, EINVAL, "no such request",
+        ["test reported it done before", "its communicator was closed"],
+        "do not test a request again after done was 1";
+    /// A registration that is not there.
+    StaleRegion = 305, EINVAL, "no such memory registration",
+        ["it was deregistered before", "it belongs to another device"],
+        "register the buffer on this device and keep the handle until its requests are done";
+    /// A word of another kind than the call takes.
+    WrongKind = 306, EINVAL, "an object of another kind was expected",
+        ["send and receive communicators were mixed up"],
+        "check the caller";
+    /// Longer than a message can be.
+    TooLong = 307, EMSGSIZE, "a message is too long",
+        ["the size was computed in a wider type"],
+        "split the message; a message has at most 2147483647 bytes";
+    /// A negative size.
+    NegativeSize = 308, EINVAL, "a size is negative",
+        ["a size of 2 GiB or more was passed in an int"],
+        "split the message; a message has at most 2147483647 bytes";
+    /// irecv or iflush of several buffers.
+    Grouped = 309, EINVAL, "several buffers in one call",
+        ["maxRecvs of getProperties was not looked at"],
+        "post one buffer a call: maxRecvs is 1";
+    /// iread, iwrite, iwriteInline.
+    OneSided = 310, EINVAL, "one-sided operations are not available",
+        ["rma_supported of getProperties was not looked at"],
+        "use isend and irecv: rma_supported is 0";
+    /// regMrDmaBuf with a file descriptor.
+    DmaBuf = 311, ENOTSUP, "dma-buf registration is not available",
+        ["the caller assumes it without asking (ptrSupport has no DMABUF bit)"],
+        "pass fd -1 and the address of the buffer";
+    /// A memory type that the provider cannot use.
+    MemoryKind = 312, EINVAL, "this type of memory cannot be used",
+        ["ptrSupport of getProperties was not looked at", "the provider has no FI_HMEM"],
+        "register memory of a type in ptrSupport";
+    /// A panic, caught at the C edge.
+    Panicked = 313, EINVAL, "the plugin met a state that it believed impossible",
+        ["a bug in this plugin"],
+        "report it with the text above; the communicator is not usable any more";
+    /// A handle with bytes that no listen wrote.
+    CorruptHandle = 401, EINVAL, "the connection handle is damaged or not ours",
+        ["the two sides load different plugins or versions", "the handle was not carried whole (128 bytes), or used twice"],
+        "load the same plugin on all ranks; give each connect its own fresh copy of the handle";
+    /// The connection was not made in time (decision 12).
+    ConnectTimeout = 402, ETIMEDOUT, "a connection was not made in time",
+        ["the peer process died or did not get so far", "a firewall or security group drops the traffic (it needs a rule that allows all traffic from itself)", "the two sides are set up differently (rails, protocol, provider)"],
+        "look at the peer's log; OFI_NCCL_CONNECT_TIMEOUT is the bound in seconds";
+    /// The two sides differ in what is not negotiated.
+    Mismatch = 403, EINVAL, "the two sides are set up differently",
+        ["ranks see different NICs or have different environments"],
+        "set OFI_NCCL_FORCE_NUM_RAILS and OFI_NCCL_RR_CTRL_MSG alike on all ranks, and use one provider";
+    /// The peer sent what the protocol excludes.
+    PeerProtocol = 404, EPROTO, "the peer does not follow the protocol",
+        ["the peer runs another version of the plugin"],
+        "load the same plugin on all ranks";
+    /// accept on a listener that gave its connection.
+    AlreadyAccepted = 405, EINVAL, "this listener has given its connection",
+        ["one listener was used for two connections"],
+        "listen again for the next connection";
+    /// All ids are in use.
+    OutOfIds = 406, ENOSPC, "too many communicators",
+        ["communicators are not closed"],
+        "close those that are not needed; a device has 262144 ids";
+    /// The provider does not take the peer's address.
+    Unreachable = 407, EHOSTUNREACH, "the peer's address cannot be used",
+        ["the two sides use different providers or address families"],
+        "use the same FI_PROVIDER and libfabric on all ranks";
+    /// An endpoint name that has no room on the wire.
+    AddressTooLong = 408, EINVAL, "the provider's addresses are too long for the connection message",
+        ["a provider that was never tried with this plugin"],
+        "choose another provider with FI_PROVIDER";
+    /// fi_mr_regattr(3) failed.
+    Register = 501, ENOMEM, "memory could not be registered",
+        ["the limit of locked memory is low", "the buffer was freed", "the provider cannot register this type of memory"],
+        "check `ulimit -l` (docker: --ulimit memlock=-1) and that the buffer is mapped";
+    /// A key with more than 32 bits where keys have 32 (protocol 2c.4).
+    KeyTooWide = 502, ENOTSUP, "a memory key is too wide for this fabric's control messages",
+        ["the provider promised mr_key_size of 4 bytes and gave more"],
+        "report it with `fi_info -v`";
+    /// All application-chosen keys are in use.
+    OutOfKeys = 503, ENOMEM, "all memory keys are in use",
+        ["buffers are registered and not deregistered", "OFI_NCCL_MR_KEY_SIZE is small"],
+        "raise OFI_NCCL_MR_KEY_SIZE (bytes)";
+    /// fi_close(3) of a region failed.
+    Deregister = 504, EBUSY, "memory could not be deregistered",
+        ["an operation on the buffer never completed: its peer died"],
+        "do not reuse the buffer while this process lives; its device refuses further work";
+    /// A message outside the region named with it.
+    OutsideRegion = 505, EINVAL, "a buffer is not within its registration",
+        ["the handle of another buffer was passed"],
+        "pass the handle that regMr gave for this buffer";
+    /// The provider failed an operation.
+    Operation = 601, EIO, "an operation failed",
+        ["the peer process died", "the network path failed"],
+        "look at the peer's log first: the first rank that failed says why";
+    /// No progress for longer than allowed.
+    Stalled = 602, ETIMEDOUT, "a communicator made no progress",
+        ["the peer process died or hangs", "the application posted a send without its receive"],
+        "look at the peer; OFI_NCCL_STALL_FAIL is the bound in seconds (0: none)";
+    /// The domain is not usable any more.
+    Poisoned = 603, EIO, "this device is out of order",
+        ["an earlier error that the log names"],
+        "end this process; see the first error in the log";
+    /// A libfabric call failed.
+    Fabric = 701, EIO, "a libfabric call failed",
+        ["see the text of libfabric"],
+        "set FI_LOG_LEVEL=warn for libfabric's own log";
+    /// Something that cannot be.
+    Internal = 702, EIO, "internal error",
+        ["a bug in this plugin"],
+        "report it with the text above";
+}

@@ -1,0 +1,183 @@
+//! Typed errors of the crates below become coded ones. The only place where that happens.
+
+use ofi_rdma::{ConfigError, Error, Failure, Mismatch, Why};
+
+use super::{Code, NetError, hints};
+
+/// A refused command of the engine. A failure of the communicator is marked as reported: the engine's
+/// event wrote it to the log when it happened.
+impl From<Error> for NetError {
+    fn from(error: Error) -> Self {
+        let code = match error {
+            Error::NoSuchComm => Code::StaleComm,
+            Error::NoSuchRequest => Code::StaleRequest,
+            Error::OutOfIds => Code::OutOfIds,
+            Error::AlreadyAccepted => Code::AlreadyAccepted,
+            Error::TooLong { .. } => Code::TooLong,
+            Error::KeyTooWide { .. } => Code::KeyTooWide,
+            Error::BadHandle(_) => Code::CorruptHandle,
+            Error::Failed(failure) => return Self::from(failure).mark_reported(),
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// The first failure of a communicator. Not marked as reported: whoever takes the engine's event
+/// writes it.
+impl From<Failure> for NetError {
+    fn from(failure: Failure) -> Self {
+        let (code, errno, hint) = classify(failure.why);
+        let mut what = format!("communicator {}", failure.comm_id);
+        if let Some(seq) = failure.seq {
+            what.push_str(&format!(", message {seq}"));
+        }
+        what.push_str(&format!(": {}", failure.why));
+        if let Some(hint) = hint {
+            what.push_str(&format!(" ({hint})"));
+        }
+        Self::new(code, what).with_errno(errno)
+    }
+}
+
+/// Code, errno (0: the code's own) and a sentence where the numbers are known.
+fn classify(why: Why) -> (Code, i32, Option<&'static str>) {
+    match why {
+        Why::Operation { cause, .. } => (Code::Operation, cause.errno, hints::of_cause(cause)),
+        Why::Unreachable { cause, .. } => (Code::Unreachable, 0, hints::of_cause(cause)),
+        Why::Mismatch { what, .. } => (Code::Mismatch, 0, Some(variable_of(what))),
+        Why::Protocol(_) => (Code::PeerProtocol, 0, None),
+        Why::ConnectTimeout { .. } => (Code::ConnectTimeout, 0, None),
+        Why::Stalled { .. } => (Code::Stalled, 0, None),
+    }
+}
+
+/// Where the number comes from that the two sides disagree on (decision 19).
+const fn variable_of(what: Mismatch) -> &'static str {
+    match what {
+        Mismatch::Rails => {
+            "OFI_NCCL_FORCE_NUM_RAILS, OFI_NCCL_NIC_GROUPS, or the NICs each host sees"
+        }
+        Mismatch::ControlRails => "OFI_NCCL_RR_CTRL_MSG",
+        Mismatch::KeyWidth => "the provider and libfabric version of each host",
+    }
+}
+
+/// Settings of an engine that cannot work together.
+impl From<ConfigError> for NetError {
+    fn from(error: ConfigError) -> Self {
+        Self::new(Code::Contradiction, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Code, NetError};
+    use ofi_rdma::{Cause, ConfigError, Error, Failure, Lane, Mismatch, OpKind, Stage, Why};
+
+    fn failed(why: Why) -> NetError {
+        Error::Failed(Failure {
+            comm_id: 7,
+            seq: Some(3),
+            why,
+        })
+        .into()
+    }
+
+    #[test]
+    fn a_providers_errno_reaches_the_translation() {
+        let cause = Cause {
+            errno: 107,
+            provider_errno: 9,
+        };
+        let error = failed(Why::Operation {
+            op: OpKind::Write,
+            lane: Lane::data(2),
+            cause,
+        });
+        assert_eq!((error.code(), error.errno()), (Code::Operation, -107));
+        assert!(error.is_reported());
+        let line = error.to_string();
+        assert!(
+            line.contains("communicator 7, message 3: Write on data rail 2"),
+            "{line}"
+        );
+        assert!(line.contains("queue pair is gone"), "{line}");
+    }
+
+    #[test]
+    fn a_mismatch_names_both_values_and_the_variable() {
+        let error = failed(Why::Mismatch {
+            what: Mismatch::Rails,
+            ours: 4,
+            theirs: 2,
+        });
+        assert_eq!(
+            (error.code(), error.errno()),
+            (Code::Mismatch, -libc::EINVAL)
+        );
+        assert!(error.what().contains("4 here, 2 at the peer"), "{error}");
+        assert!(error.what().contains("OFI_NCCL_FORCE_NUM_RAILS"), "{error}");
+    }
+
+    #[test]
+    fn a_timeout_says_what_was_waited_for() {
+        let why = Why::ConnectTimeout {
+            waited_ms: 2000,
+            stage: Stage::AwaitConnResp,
+        };
+        let error = failed(why);
+        assert_eq!(
+            (error.code(), error.errno()),
+            (Code::ConnectTimeout, -libc::ETIMEDOUT)
+        );
+        assert!(
+            error
+                .what()
+                .contains("2000 ms: waiting for the peer's answer"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn each_refusal_has_its_code() {
+        let cases = [
+            (Error::NoSuchComm, Code::StaleComm),
+            (Error::NoSuchRequest, Code::StaleRequest),
+            (Error::OutOfIds, Code::OutOfIds),
+            (Error::AlreadyAccepted, Code::AlreadyAccepted),
+            (
+                Error::TooLong {
+                    len: 1 << 40,
+                    max: 1 << 31,
+                },
+                Code::TooLong,
+            ),
+            (
+                Error::KeyTooWide {
+                    rail: 1,
+                    key: 1 << 40,
+                },
+                Code::KeyTooWide,
+            ),
+            (Error::BadHandle(1 << 20), Code::CorruptHandle),
+        ];
+        for (error, code) in cases {
+            let coded = NetError::from(error);
+            assert_eq!(coded.code(), code);
+            assert!(!coded.is_reported());
+        }
+    }
+
+    #[test]
+    fn a_contradiction_names_the_variables() {
+        let error = NetError::from(ConfigError::EagerAboveStripe {
+            eager: 9000,
+            stripe: 100,
+        });
+        assert_eq!(error.code(), Code::Contradiction);
+        assert!(
+            error.what().contains("OFI_NCCL_EAGER_MAX_SIZE is 9000"),
+            "{error}"
+        );
+    }
+}
