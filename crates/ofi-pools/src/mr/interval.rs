@@ -131,7 +131,7 @@ pub(super) struct IntervalIndex {
 }
 
 impl IntervalIndex {
-    /// The slot of a range that covers `span`: of all that do, the one that reaches furthest.
+    /// The slot of some range that covers `span`, if any does.
     #[inline]
     pub(super) fn find(&self, span: Span) -> Option<u32> {
         let at = self
@@ -173,12 +173,8 @@ impl IntervalIndex {
         let leaf = &mut self.leaves[at];
         leaf.remove(position);
         self.firsts[at] = leaf.starts[0];
-        let stable_from = if self.merge(at) {
-            self.leaves.len()
-        } else {
-            at + 1
-        };
-        self.refresh(at.saturating_sub(1), stable_from);
+        self.shrink(at);
+        self.refresh(at.saturating_sub(1), at + 1);
         true
     }
 
@@ -215,22 +211,32 @@ impl IntervalIndex {
         self.leaves.insert(at, leaf);
     }
 
-    /// Drops leaf `at` if it is empty, or puts it together with its successor when both are small.
-    /// Whether the leaves behind it have moved.
-    fn merge(&mut self, at: usize) -> bool {
-        let len = self.leaves[at].len;
-        let next = self.leaves.get(at + 1).map(|leaf| leaf.len);
-        if len > 0 && next.is_none_or(|next| len + next > LEAF / 2) {
+    /// Drops leaf `at` if it is empty, or puts it together with a neighbour when both are small.
+    fn shrink(&mut self, at: usize) {
+        if self.leaves[at].len == 0 {
+            self.take_leaf(at);
+        } else if !self.absorb(at) && at > 0 {
+            self.absorb(at - 1);
+        }
+    }
+
+    /// Moves what is in the leaf behind `at` into `at`, if the two fill at most half a leaf.
+    fn absorb(&mut self, at: usize) -> bool {
+        let Some(next) = self.leaves.get(at + 1) else {
+            return false;
+        };
+        if self.leaves[at].len + next.len > LEAF / 2 {
             return false;
         }
-        let gone = if len == 0 { at } else { at + 1 };
-        let leaf = self.leaves.remove(gone);
-        self.firsts.remove(gone);
-        self.best.remove(gone);
-        if len > 0 {
-            self.leaves[at].append(&leaf.starts[..leaf.len], &leaf.reach[..leaf.len]);
-        }
+        let next = self.take_leaf(at + 1);
+        self.leaves[at].append(&next.starts[..next.len], &next.reach[..next.len]);
         true
+    }
+
+    fn take_leaf(&mut self, at: usize) -> Box<Leaf> {
+        self.firsts.remove(at);
+        self.best.remove(at);
+        self.leaves.remove(at)
     }
 
     /// Computes `best` again from leaf `from`, at least up to `stable_from`, and on until it no

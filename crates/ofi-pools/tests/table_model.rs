@@ -1,0 +1,220 @@
+//! `Table` against a map of everything that ever was in it.
+
+#![expect(clippy::unwrap_used, reason = "test code")]
+
+use ofi_pools::{Full, Key, Table};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u64),
+    Remove { nth: usize },
+    Change { nth: usize, value: u64 },
+    Forged(u64),
+    Reserve(u8),
+}
+
+/// The oracle: each key that was ever handed out, with its value while it is there.
+struct Both {
+    table: Table<u64>,
+    oracle: HashMap<Key, Option<u64>>,
+    keys: Vec<Key>,
+    addresses: HashMap<Key, *const u64>,
+    high_water: u32,
+}
+
+impl Both {
+    fn new(max: u32) -> Self {
+        Self {
+            table: Table::with_max(max),
+            oracle: HashMap::new(),
+            keys: Vec::new(),
+            addresses: HashMap::new(),
+            high_water: 0,
+        }
+    }
+
+    fn live(&self) -> u32 {
+        u32::try_from(self.oracle.values().flatten().count()).unwrap()
+    }
+
+    fn apply(&mut self, op: &Op) -> Result<(), TestCaseError> {
+        match *op {
+            Op::Insert(value) => self.insert(value)?,
+            Op::Remove { nth } => {
+                if let Some(&key) = self.nth(nth) {
+                    let expected = self.oracle.get_mut(&key).unwrap().take();
+                    self.addresses.remove(&key);
+                    prop_assert_eq!(self.table.remove(key), expected);
+                }
+            }
+            Op::Change { nth, value } => {
+                if let Some(&key) = self.nth(nth) {
+                    let expected = self.oracle.get_mut(&key).unwrap();
+                    let found = self.table.get_mut(key);
+                    prop_assert_eq!(found.as_deref().copied(), *expected);
+                    if let Some(found) = found {
+                        *found = value;
+                        *expected = Some(value);
+                    }
+                }
+            }
+            Op::Forged(bits) => {
+                let key = Key::from_bits(bits);
+                let expected = self.oracle.get(&key).copied().flatten();
+                prop_assert_eq!(self.table.get(key).copied(), expected);
+                if expected.is_none() {
+                    prop_assert_eq!(self.table.remove(key), None);
+                }
+            }
+            Op::Reserve(count) => {
+                let fits = u32::from(count) <= self.table.max();
+                prop_assert_eq!(self.table.reserve(count.into()), fits);
+            }
+        }
+        self.check()
+    }
+
+    fn nth(&self, nth: usize) -> Option<&Key> {
+        self.keys.get(nth % self.keys.len().max(1))
+    }
+
+    fn insert(&mut self, value: u64) -> Result<(), TestCaseError> {
+        let announced = self.table.next_key();
+        match self.table.insert(value) {
+            Ok(key) => {
+                prop_assert_eq!(announced, Some(key));
+                prop_assert!(key.to_bits() > 1 && key.generation() & 1 == 1);
+                let before = self.oracle.insert(key, Some(value));
+                prop_assert_eq!(before, None, "a key is handed out once");
+                self.keys.push(key);
+                self.addresses
+                    .insert(key, std::ptr::from_ref(self.table.get(key).unwrap()));
+            }
+            Err(Full { value: back, max }) => {
+                prop_assert_eq!(announced, None);
+                prop_assert_eq!((back, max, self.live()), (value, self.table.max(), max));
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), TestCaseError> {
+        let live = self.live();
+        self.high_water = self.high_water.max(live);
+        prop_assert_eq!(self.table.len(), live);
+        prop_assert_eq!(self.table.is_empty(), live == 0);
+        prop_assert_eq!(self.table.high_water(), self.high_water);
+        prop_assert!(self.table.capacity() >= live && self.table.capacity() <= self.table.max());
+        prop_assert!(self.table.grown() <= self.table.capacity().div_ceil(64) as usize);
+        for (&key, expected) in &self.oracle {
+            prop_assert_eq!(self.table.get(key).copied(), *expected);
+            prop_assert_eq!(self.table.contains(key), expected.is_some());
+            if expected.is_some() {
+                prop_assert_eq!(self.table.key_at(key.index()), Some(key));
+                let address = std::ptr::from_ref(self.table.get(key).unwrap());
+                prop_assert_eq!(address, self.addresses[&key], "values do not move");
+            }
+        }
+        let mut walked: Vec<_> = self
+            .table
+            .iter()
+            .map(|(key, &value)| (key, value))
+            .collect();
+        let mutably: Vec<_> = self
+            .table
+            .iter_mut()
+            .map(|(key, value)| (key, *value))
+            .collect();
+        prop_assert_eq!(&walked, &mutably);
+        let mut expected: Vec<_> = self
+            .oracle
+            .iter()
+            .filter_map(|(&key, &value)| Some((key, value?)))
+            .collect();
+        walked.sort_unstable();
+        expected.sort_unstable();
+        prop_assert_eq!(walked, expected);
+        Ok(())
+    }
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let small = (0_u64..8, 0_u64..200).prop_map(|(generation, index)| generation << 32 | index);
+    prop_oneof![
+        8 => any::<u64>().prop_map(Op::Insert),
+        5 => any::<usize>().prop_map(|nth| Op::Remove { nth }),
+        2 => (any::<usize>(), any::<u64>()).prop_map(|(nth, value)| Op::Change { nth, value }),
+        1 => prop_oneof![any::<u64>(), small].prop_map(Op::Forged),
+        1 => any::<u8>().prop_map(Op::Reserve),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn agrees_with_a_map(
+        max in prop_oneof![0_u32..4, 60_u32..70, Just(u32::MAX)],
+        ops in prop::collection::vec(op(), 1..250),
+    ) {
+        let mut both = Both::new(max);
+        for op in &ops {
+            both.apply(op)?;
+        }
+    }
+}
+
+#[test]
+fn slots_are_reused_last_first_and_indices_stay_dense() {
+    let mut table = Table::new();
+    let keys: Vec<Key> = (0..5).map(|i| table.insert(i).unwrap()).collect();
+    assert_eq!(
+        keys.iter().map(|key| key.index()).collect::<Vec<_>>(),
+        [0, 1, 2, 3, 4]
+    );
+    table.remove(keys[1]);
+    table.remove(keys[3]);
+    assert_eq!(table.insert(9).unwrap().index(), 3);
+    assert_eq!(table.insert(9).unwrap().index(), 1);
+    assert_eq!(table.insert(9).unwrap().index(), 5);
+}
+
+#[test]
+fn does_not_grow_after_warm_up() {
+    let mut table = Table::new();
+    assert!(table.reserve(128));
+    let (capacity, grown) = (table.capacity(), table.grown());
+    for round in 0..1000 {
+        let keys: Vec<Key> = (0..128).map(|i| table.insert(i + round).unwrap()).collect();
+        keys.into_iter()
+            .for_each(|key| assert!(table.remove(key).is_some()));
+    }
+    assert_eq!(
+        (table.capacity(), table.grown(), table.high_water()),
+        (capacity, grown, 128)
+    );
+}
+
+#[test]
+fn values_are_dropped_once() {
+    let value = std::rc::Rc::new(());
+    let mut table = Table::new();
+    let kept = table.insert(value.clone()).unwrap();
+    let removed = table.insert(value.clone()).unwrap();
+    drop(table.remove(removed));
+    assert_eq!(std::rc::Rc::strong_count(&value), 2);
+    assert!(table.contains(kept));
+    drop(table);
+    assert_eq!(std::rc::Rc::strong_count(&value), 1);
+}
+
+#[test]
+fn full_says_how_many() {
+    let mut table = Table::with_max(1);
+    let _first = table.insert('a').unwrap();
+    let full = table.insert('b').unwrap_err();
+    assert_eq!((full.value, full.max), ('b', 1));
+    assert!(full.to_string().contains("all 1 slots"));
+}
