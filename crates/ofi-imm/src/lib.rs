@@ -46,3 +46,8 @@ pub use layout::nseg_recv_comm_seq::{
 pub use layout::rkey_comm_seq::{Rkey36Comm18Seq10, RkeyCommSeq, RkeyCommSeqFields};
 pub use seq::{Seq, SerialSeq};
 pub use shape::{Part, Shape};
+
+/// The README's example, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -46,7 +46,10 @@ impl Shape {
     #[must_use]
     pub const fn bits(&self) -> u32 {
         let [a, b, c, d] = &self.parts;
-        a.bits + b.bits + c.bits + d.bits
+        a.bits
+            .saturating_add(b.bits)
+            .saturating_add(c.bits)
+            .saturating_add(d.bits)
     }
 
     /// The bytes of CQ data that a provider must carry for this word.
@@ -58,10 +61,10 @@ impl Shape {
     /// The position of the lowest bit of part `index` (0..=3); 0 for the last part and beyond.
     #[must_use]
     pub const fn lowest_bit(&self, index: usize) -> u32 {
-        let mut sum = 0;
-        let mut below = index + 1;
+        let mut sum: u32 = 0;
+        let mut below = index.saturating_add(1);
         while below < self.parts.len() {
-            sum += self.parts[below].bits;
+            sum = sum.saturating_add(self.parts[below].bits);
             below += 1;
         }
         sum

@@ -168,6 +168,8 @@ fn shapes_print_as_diagrams() {
         "nseg:4 | spare:7 | comm_id:18 | seq:3"
     );
     assert_eq!((Base::SHAPE.bits(), Base::SHAPE.bytes()), (32, 4));
+    let lowest = [0, 1, 2, 3, 4, usize::MAX].map(|part| Tiny::SHAPE.lowest_bit(part));
+    assert_eq!(lowest, [28, 21, 3, 0, 0, 0]);
     assert_eq!((Keyed::SHAPE.bits(), Keyed::SHAPE.bytes()), (64, 8));
 }
 
@@ -222,6 +224,10 @@ fn a_word_of_another_layout_is_refused_where_it_shows() {
     // A 4-byte provider cannot have carried those bits: what stands there is not the peer's.
     assert_eq!(
         Base::from_cq_data(0xDEAD_BEEF_4AAF_3555, 4),
+        Ok(0x4AAF_3555)
+    );
+    assert_eq!(
+        Base::from_cq_data(0xFF00_0000_4AAF_3555, 7),
         Ok(0x4AAF_3555)
     );
     let error = Base::from_cq_data(0xDEAD_BEEF_4AAF_3555, 5).unwrap_err();

@@ -100,7 +100,8 @@ proptest! {
             assert_eq!(Seq::new(seq).map(Seq::get), (seq < 1024).then_some(seq));
         }
         if let Ok(nseg) = u8::try_from(raw) {
-            assert_eq!(Segs::<4>::new(nseg).map(Segs::get), (1..16).contains(&nseg).then_some(nseg));
+            let fits = (1..16).contains(&nseg);
+            assert_eq!(Segs::<4>::new(nseg).map(Segs::get), fits.then_some(nseg));
         }
         assert_eq!(Key::<36>::new(raw).map(Key::get), (raw < 1 << 36).then_some(raw));
     }

@@ -33,3 +33,8 @@ pub use plan::{Plan, STRIPE_ALIGN, Stripe, Stripes};
 pub use policy::{Policy, SingleRail};
 pub use rails::{MAX_RAILS, RailCount};
 pub use threshold::{Config, ConfigError, Threshold};
+
+/// The README's example, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -117,7 +117,8 @@ impl Plan {
             return None;
         }
         let k = index as u64;
-        let cut = k.saturating_mul(self.stripe_len);
+        // (n - 1) * ceil(blocks / n) < 2^57 for every n: the product cannot wrap.
+        let cut = k.wrapping_mul(self.stripe_len);
         let offset = if cut < self.len { cut } else { self.len };
         let left = self.len - offset;
         let len = if left < self.stripe_len {

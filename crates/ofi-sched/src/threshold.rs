@@ -103,12 +103,8 @@ impl Threshold {
     fn stripes(&self, len: u64, rails: RailCount) -> RailCount {
         // max(1, min(ceil(len / min_stripe), rails)), counted instead of divided.
         let others = rails.get() as usize - 1;
-        let extra = self
-            .bounds
-            .iter()
-            .take(others)
-            .filter(|&&bound| len > bound)
-            .count();
+        let bounds = self.bounds.iter().take(others);
+        let extra = bounds.fold(0usize, |n, &bound| n.wrapping_add(usize::from(len > bound)));
         LOWERED[others % MAX_RAILS][extra % MAX_RAILS]
     }
 

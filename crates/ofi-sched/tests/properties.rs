@@ -118,7 +118,9 @@ proptest! {
     /// A message up to one stripe's bytes is one stripe, on the rail that `plan_one` names: an
     /// eager message may be planned by either.
     #[test]
-    fn within_one_stripe_both_calls_agree(config in configs(), len in lens(), num_rails in 1u8..=16) {
+    fn within_one_stripe_both_calls_agree(
+        config in configs(), len in lens(), num_rails in 1u8..=16,
+    ) {
         let len = len.min(config.min_stripe_bytes);
         let mut planned = Threshold::new(config).expect("at least 1 byte a stripe");
         let mut whole = planned.clone();
