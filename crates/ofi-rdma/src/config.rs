@@ -57,10 +57,14 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// Rails outside 1..=4.
-    #[error("{0} rails asked for: a device has 1 to {MAX_RAILS} (the connection message has that many entries)")]
+    #[error(
+        "{0} rails asked for: a device has 1 to {MAX_RAILS} (the connection message has that many entries)"
+    )]
     Rails(u8),
     /// Control rails neither 1 nor the number of data rails.
-    #[error("{control} control rails with {data} data rails: it is 1 or the same number (OFI_NCCL_RR_CTRL_MSG)")]
+    #[error(
+        "{control} control rails with {data} data rails: it is 1 or the same number (OFI_NCCL_RR_CTRL_MSG)"
+    )]
     ControlRails {
         /// Control rails asked for.
         control: u8,
@@ -68,7 +72,9 @@ pub enum ConfigError {
         data: u8,
     },
     /// Eager messages longer than a stripe (protocol 2g.6).
-    #[error("OFI_NCCL_EAGER_MAX_SIZE is {eager}, above OFI_NCCL_MIN_STRIPE_SIZE, {stripe}: an eager message has to fit one stripe; lower the first or raise the second")]
+    #[error(
+        "OFI_NCCL_EAGER_MAX_SIZE is {eager}, above OFI_NCCL_MIN_STRIPE_SIZE, {stripe}: an eager message has to fit one stripe; lower the first or raise the second"
+    )]
     EagerAboveStripe {
         /// Largest eager message.
         eager: u32,
@@ -98,7 +104,10 @@ impl Config {
         }
         match self.eager_max {
             Some(eager) if u64::from(eager) > self.min_stripe_bytes => {
-                Err(ConfigError::EagerAboveStripe { eager, stripe: self.min_stripe_bytes })
+                Err(ConfigError::EagerAboveStripe {
+                    eager,
+                    stripe: self.min_stripe_bytes,
+                })
             }
             _ => Ok(()),
         }

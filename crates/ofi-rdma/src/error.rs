@@ -26,8 +26,16 @@ pub enum Error {
         /// Bytes there can be.
         max: u64,
     },
+    /// More flushes than slots.
+    #[error(
+        "{} flushes of one communicator are outstanding: test them first",
+        crate::limits::FLUSHES_MAX
+    )]
+    TooManyFlushes,
     /// A remote key that does not fit the keys of this connection.
-    #[error("key {key:#x} of rail {rail} has more than 32 bits, and the keys on this fabric are 32 bits wide")]
+    #[error(
+        "key {key:#x} of rail {rail} has more than 32 bits, and the keys on this fabric are 32 bits wide"
+    )]
     KeyTooWide {
         /// The rail.
         rail: u8,
@@ -35,7 +43,9 @@ pub enum Error {
         key: u64,
     },
     /// The handle's listener id is out of range: not a handle of this protocol.
-    #[error("the connection handle names listener {0}, outside 0..2^18: not a handle of this protocol, or a damaged one")]
+    #[error(
+        "the connection handle names listener {0}, outside 0..2^18: not a handle of this protocol, or a damaged one"
+    )]
     BadHandle(u32),
     /// The communicator failed before; the first failure stays (decision 11).
     #[error("communicator {} failed: {}", .0.comm_id, .0.why)]
@@ -126,6 +136,13 @@ pub enum OpKind {
     Flush,
 }
 
+impl OpKind {
+    /// Whether it belongs to a communicator itself, not to a request.
+    pub(crate) const fn is_own(self) -> bool {
+        matches!(self, Self::Conn | Self::ConnResp | Self::Close)
+    }
+}
+
 /// What two sides have to agree on and nobody negotiates (protocol trap 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Mismatch {
@@ -170,7 +187,9 @@ pub enum Violation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Stage {
     /// The provider has not accepted CONN (EAGAIN): is the peer reachable?
-    #[error("the connection message could not be sent yet (the provider answers EAGAIN: peer unreachable, security group, or not polling)")]
+    #[error(
+        "the connection message could not be sent yet (the provider answers EAGAIN: peer unreachable, security group, or not polling)"
+    )]
     SendConn,
     /// CONN went out, no answer: the peer has not called accept, or its answer cannot reach us.
     #[error("waiting for the peer's answer (it has not called accept, or cannot reach this host)")]

@@ -1,7 +1,7 @@
 //! Typed events and counters: what the engine noticed, without words.
 
-use crate::error::{Failure, Stage};
 use crate::CommKey;
+use crate::error::{Failure, Stage};
 
 /// Something worth telling a person. Never on the path of a message that goes well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,1 +1,70 @@
-//! The rendezvous and eager protocol engine of a collective transport over libfabric, pure and deterministic
+//! The rendezvous and eager protocol of a collective transport over libfabric, as a pure state
+//! machine: no clock (time is an argument), no I/O, no environment, no threads, no logging, no
+//! unsafe. The simulator runs the very code that runs in production.
+//!
+//! # The contract
+//!
+//! An [`Engine`] is one domain: its rails, its communicators, its requests. It has four kinds of
+//! methods:
+//!
+//! * **getters**, which change nothing;
+//! * **inputs**, `on_*`: what a completion queue said ([`Engine::on_remote_write`],
+//!   [`Engine::on_control`], [`Engine::on_eager`], [`Engine::on_local`], [`Engine::on_failed`]) and
+//!   that time passed ([`Engine::tick`]);
+//! * **commands**, verbs: [`Engine::listen`], [`Engine::connect`], [`Engine::isend`],
+//!   [`Engine::irecv`], [`Engine::flush`], [`Engine::test`], [`Engine::close`];
+//! * **outputs**: operations to post ([`Engine::peek_post`], a guard with `commit`; or
+//!   [`Engine::pump`], which offers all of them to a [`RailPort`]), receive buffers to post again
+//!   ([`Engine::take_released`]), events ([`Engine::poll_event`]).
+//!
+//! After any input or command, drain the outputs. Every accepted operation owes exactly one
+//! [`Engine::on_local`] or [`Engine::on_failed`] with its token.
+//!
+//! # The data path, one hop a file
+//!
+//! ```text
+//! isend -> window -> plan -> outbox -> RailPort === wire === harvest -> demux -> complete -> test
+//!             ^                                                           |
+//!             +------- CTRL (address, keys) <------- irecv                +-> eager copy
+//! ```
+//!
+//! # Map, in reading order
+//!
+//! `port` (the seam to the provider), `config`, `limits`, `error`, `event`, `key`; `wire` (bytes);
+//! `dialect` (what changes between generations); `window`, `request`, `comm`, `outbox` (state);
+//! `engine` (the whole); `connection` (connect, accept, close); `datapath` (isend, irecv, flush,
+//! pump, demux, complete, test); `stall` (deadlines).
+//!
+//! Not here: memory registration, addresses of peers, buffers, threads: see `ofi-net`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod comm;
+mod config;
+mod connection;
+mod datapath;
+mod dialect;
+mod engine;
+mod error;
+mod event;
+mod key;
+pub mod limits;
+mod outbox;
+mod port;
+mod request;
+mod stall;
+mod window;
+pub mod wire;
+
+pub use comm::CommKind;
+pub use config::{Config, ConfigError, KeyWidth};
+pub use connection::Target;
+pub use datapath::{Admission, NotNow, Pending, Post, RecvBuf, RxFate, SendBuf, Test};
+pub use dialect::{Base, Dialect, ImmFields, Tiny};
+pub use engine::{CommInfo, Engine};
+pub use error::{Error, Failure, Mismatch, OpKind, Stage, Violation, Why};
+pub use event::{Counters, Event, Stray};
+pub use key::{CommKey, ReqKey};
+pub use port::{Cause, EpName, Lane, Outcome, PeerAddr, RailPort, RegionId, RxId, Token, Wire};

@@ -22,6 +22,13 @@ pub const CONTROL_BUFFER_BYTES: usize = CONN_BYTES;
 /// plugin tables report sizes as `int`.
 pub const MESSAGE_BYTES_MAX: u64 = i32::MAX as u64;
 
+/// Flushes of one communicator not taken by test(): they have slots of their own beyond the cap of
+/// messages, because a flush is never answered "not now" (decision 10).
+pub const FLUSHES_MAX: u16 = 1024;
+
+/// Freed communicator ids that rest before one of them is used again (decision 14).
+pub const ID_QUARANTINE: usize = 1024;
+
 /// Typed events kept until somebody polls them; older ones stay, newer ones are counted as lost.
 pub const EVENTS_MAX: usize = 256;
 
@@ -32,4 +39,7 @@ pub const BUSY_TRIES_PER_LANE: usize = 4;
 
 const _: () = assert!(CTRL_BYTES_MAX <= CONTROL_BUFFER_BYTES);
 const _: () = assert!(CLOSE_BYTES <= CONTROL_BUFFER_BYTES);
-const _: () = assert!(MAX_RAILS <= 15, "the segment count of an immediate has four bits");
+const _: () = assert!(
+    MAX_RAILS <= 15,
+    "the segment count of an immediate has four bits"
+);

@@ -66,7 +66,10 @@ pub struct EpName {
 
 impl EpName {
     /// No name.
-    pub const EMPTY: Self = Self { bytes: [0; EP_NAME_BYTES], len: 0 };
+    pub const EMPTY: Self = Self {
+        bytes: [0; EP_NAME_BYTES],
+        len: 0,
+    };
 
     /// A name from the address that `fi_getname(3)` gave; `None` when it is longer than the wire
     /// has room for.
@@ -74,7 +77,10 @@ impl EpName {
     pub fn new(address: &[u8]) -> Option<Self> {
         let mut bytes = [0; EP_NAME_BYTES];
         bytes.get_mut(..address.len())?.copy_from_slice(address);
-        Some(Self { bytes, len: u8::try_from(address.len()).ok()? })
+        Some(Self {
+            bytes,
+            len: u8::try_from(address.len()).ok()?,
+        })
     }
 }
 
@@ -190,7 +196,10 @@ impl Cause {
     /// A cause with an error number only.
     #[must_use]
     pub const fn errno(errno: i32) -> Self {
-        Self { errno, provider_errno: 0 }
+        Self {
+            errno,
+            provider_errno: 0,
+        }
     }
 
     /// Whether this entry is a follower (flushed), not a cause.
@@ -203,7 +212,7 @@ impl Cause {
 /// What the engine needs of the world: one implementor over libfabric, one in the simulator.
 pub trait RailPort {
     /// Offers one operation to the provider of `post.lane()`.
-    fn post(&mut self, post: &crate::Post<'_>) -> Outcome;
+    fn post(&mut self, post: &crate::Post) -> Outcome;
 
     /// Makes a peer's endpoint reachable on `lane` and returns its address there. The 56 bytes come
     /// from a peer: they are hostile until the provider took them.

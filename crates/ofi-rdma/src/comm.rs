@@ -1,0 +1,147 @@
+//! Communicators: listener, send, receive; and the table from wire id to communicator.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use ofi_pools::Key;
+
+use crate::dialect::Dialect;
+use crate::error::{Failure, Mismatch};
+use crate::limits::MAX_RAILS;
+use crate::port::PeerAddr;
+use crate::window::Window;
+use crate::wire::conn::Conn;
+
+/// Kind of a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CommKind {
+    /// Waits for one connection.
+    Listener,
+    /// Sends to one peer.
+    Send,
+    /// Receives from one peer.
+    Recv,
+}
+
+/// The states of a communicator and what leads from one to the next: the tests print this table.
+///
+/// ```text
+/// send:  Connecting --CONN_RESP accepted--> Up --close--> Closing --drained--> gone
+/// recv:  Answering --CONN_RESP sent--> Up --close--> Closing --drained--> gone
+///        Refusing --CONN_RESP sent--> failed (rail counts differ)
+/// listener: Listening --CONN taken, answered--> Accepted
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Listener: no connection yet (one may be half made).
+    Listening,
+    /// Listener: gave its communicator.
+    Accepted,
+    /// Send: CONN queued or sent, no answer taken.
+    Connecting,
+    /// Receive: `CONN_RESP` queued or sent.
+    Answering,
+    /// Receive: as Answering, for a peer set up differently: it is told, then this fails.
+    Refusing {
+        what: Mismatch,
+        ours: u32,
+        theirs: u32,
+    },
+    /// Messages flow.
+    Up,
+    /// The caller closed it; operations are still at the provider, or CLOSE has to go out.
+    Closing {
+        /// CLOSE is to be sent once all is quiet.
+        say_close: bool,
+    },
+}
+
+/// Addresses of the peer's endpoints.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Peer {
+    pub(crate) data: [PeerAddr; MAX_RAILS],
+    pub(crate) control: [PeerAddr; MAX_RAILS],
+}
+
+#[derive(Debug)]
+pub(crate) struct Comm<D: Dialect> {
+    pub(crate) kind: CommKind,
+    pub(crate) state: State,
+    pub(crate) local_id: u32,
+    pub(crate) remote_id: u32,
+    pub(crate) peer: Peer,
+    pub(crate) window: Window<D>,
+    pub(crate) failure: Option<Failure>,
+    /// Sends that are not eager and not taken by test(): no eager send while there are any (2e.2).
+    pub(crate) writes_out: u16,
+    /// Flushes not taken by test().
+    pub(crate) flushes_out: u16,
+    /// Operations at the provider, of this communicator and its requests.
+    pub(crate) flying: u32,
+    /// CONN, `CONN_RESP` or CLOSE is at the provider (never two of them).
+    pub(crate) own_flying: bool,
+    /// CTRLs whose send completed (for CLOSE).
+    pub(crate) ctrls_done: u64,
+    /// CTRLs sent or queued.
+    pub(crate) ctrls: u64,
+    /// Something completed since the last look of the stall detector.
+    pub(crate) moved: bool,
+    /// When something was last known to move; for connecting: when it began.
+    pub(crate) since_ms: u64,
+    pub(crate) warned: bool,
+    /// Listener: the CONN that came. Send: the `CONN_RESP` that came.
+    pub(crate) message: Option<Box<Conn>>,
+    /// Listener: the receive communicator being made.
+    pub(crate) child: Option<Key>,
+}
+
+impl<D: Dialect> Comm<D> {
+    pub(crate) fn new(kind: CommKind, state: State, local_id: u32, now_ms: u64) -> Self {
+        Self {
+            kind,
+            state,
+            local_id,
+            remote_id: 0,
+            peer: Peer::default(),
+            window: Window::new(),
+            failure: None,
+            writes_out: 0,
+            flushes_out: 0,
+            flying: 0,
+            own_flying: false,
+            ctrls_done: 0,
+            ctrls: 0,
+            moved: true,
+            since_ms: now_ms,
+            warned: false,
+            message: None,
+            child: None,
+        }
+    }
+
+    /// Whether messages of the peer may still touch it.
+    #[inline]
+    pub(crate) const fn takes_messages(&self) -> bool {
+        self.failure.is_none() && !matches!(self.state, State::Closing { .. })
+    }
+}
+
+/// From wire id to communicator: a direct table, dense because ids are taken lowest first.
+#[derive(Debug, Default)]
+pub(crate) struct ById {
+    keys: Vec<Option<Key>>,
+}
+
+impl ById {
+    pub(crate) fn set(&mut self, id: u32, key: Option<Key>) {
+        let at = id as usize;
+        if at >= self.keys.len() {
+            self.keys.resize(at + 1, None);
+        }
+        self.keys[at] = key;
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: u32) -> Option<Key> {
+        self.keys.get(id as usize).copied().flatten()
+    }
+}

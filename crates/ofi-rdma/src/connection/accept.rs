@@ -1,0 +1,132 @@
+//! The receiving side: CONN in, `CONN_RESP` out (protocol 2d.4, 2d.6).
+
+use ofi_pools::Key;
+use ofi_sched::Policy;
+
+use crate::comm::{CommKind, Peer, State};
+use crate::dialect::Dialect;
+use crate::engine::Engine;
+use crate::error::{Error, OpKind, Stage, Why};
+use crate::event::Stray;
+use crate::key::CommKey;
+use crate::port::{Lane, RailPort};
+use crate::wire::conn::Conn;
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// Makes a listener; gives its id, which goes into the handle.
+    ///
+    /// # Errors
+    /// No id left.
+    pub fn listen(&mut self) -> Result<(CommKey, u32), Error> {
+        let (key, id) = self.new_comm(CommKind::Listener, State::Listening, 0)?;
+        Ok((CommKey(key), id))
+    }
+
+    /// Takes the next step of an accept; the receive communicator once its `CONN_RESP` is sent.
+    /// Waits for a CONN for ever (the caller decides), for everything after it only within the
+    /// connect deadline.
+    ///
+    /// # Errors
+    /// The peer is set up differently (it was told), or the answer could not be sent. The listener
+    /// can take another connection then.
+    pub fn poll_accept<P: RailPort>(
+        &mut self,
+        listener: CommKey,
+        now_ms: u64,
+        port: &mut P,
+    ) -> Result<Option<CommKey>, Error> {
+        let l = self.usable(listener, CommKind::Listener)?;
+        if l.state == State::Accepted {
+            return Err(Error::AlreadyAccepted);
+        }
+        let child = match l.child {
+            Some(child) => child,
+            None => match self.answer(listener.0, now_ms, port)? {
+                Some(child) => child,
+                None => return Ok(None),
+            },
+        };
+        self.poll_child(listener.0, child, now_ms)
+    }
+
+    fn poll_child(
+        &mut self,
+        listener: Key,
+        child: Key,
+        now_ms: u64,
+    ) -> Result<Option<CommKey>, Error> {
+        let timeout = self.config.connect_timeout_ms;
+        if let Some(c) = self.comms.get(child) {
+            let waited_ms = now_ms.saturating_sub(c.since_ms);
+            if c.state != State::Up && c.failure.is_none() && waited_ms > timeout {
+                let stage = Stage::SendConnResp;
+                self.fail(child, None, Why::ConnectTimeout { waited_ms, stage });
+            }
+        }
+        let Some(c) = self.comms.get(child) else {
+            return Err(Error::NoSuchComm);
+        };
+        let (up, failure) = (c.state == State::Up, c.failure);
+        if let Some(failure) = failure {
+            self.detach_child(listener, State::Listening);
+            self.close(CommKey(child), now_ms)?;
+            return Err(Error::Failed(failure));
+        }
+        if !up {
+            return Ok(None);
+        }
+        self.detach_child(listener, State::Accepted);
+        Ok(Some(CommKey(child)))
+    }
+
+    fn detach_child(&mut self, listener: Key, state: State) {
+        if let Some(l) = self.comms.get_mut(listener) {
+            l.child = None;
+            l.state = state;
+        }
+    }
+
+    /// Answers the CONN that came, if one did. A CONN whose addresses the provider refuses is
+    /// garbage: dropped and counted, the listener goes on waiting.
+    fn answer<P: RailPort>(
+        &mut self,
+        listener: Key,
+        now_ms: u64,
+        port: &mut P,
+    ) -> Result<Option<Key>, Error> {
+        let Some(conn) = self.comms.get_mut(listener).and_then(|l| l.message.take()) else {
+            return Ok(None);
+        };
+        let (state, peer) = match self.mismatch(&conn) {
+            None => (State::Answering, self.resolve_all(&conn, port).ok()),
+            // Only the endpoint that the refusal goes to: a BASE connector learns of the mismatch
+            // from our true counts (decision 19).
+            Some((what, ours, theirs)) => {
+                let peer = Self::resolve_control_0(&conn, port);
+                (State::Refusing { what, ours, theirs }, peer)
+            }
+        };
+        let Some(peer) = peer else {
+            self.stray(Stray::Conn(conn.remote_id));
+            return Ok(None);
+        };
+        let (child, _) = self.new_comm(CommKind::Recv, state, now_ms)?;
+        if let Some(c) = self.comms.get_mut(child) {
+            c.peer = peer;
+            c.remote_id = conn.local_id;
+        }
+        if let Some(l) = self.comms.get_mut(listener) {
+            l.child = Some(child);
+        }
+        self.queue_own(child, OpKind::ConnResp);
+        Ok(Some(child))
+    }
+
+    fn resolve_control_0<P: RailPort>(conn: &Conn, port: &mut P) -> Option<Peer> {
+        let mut peer = Peer::default();
+        peer.control[0] = port
+            .resolve(Lane::control(0), &conn.control_names[0].bytes)
+            .ok()?;
+        Some(peer)
+    }
+}

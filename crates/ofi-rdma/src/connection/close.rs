@@ -1,0 +1,104 @@
+//! Close detaches: it never waits, and nothing of the communicator's is given up before the
+//! provider gave it back (decision 13).
+
+use alloc::vec::Vec;
+use ofi_pools::Key;
+use ofi_sched::Policy;
+
+use crate::comm::{CommKind, State};
+use crate::dialect::Dialect;
+use crate::engine::Engine;
+use crate::error::{Error, OpKind};
+use crate::key::CommKey;
+use crate::request::{self, Kind};
+use crate::window::{Lookup, Slot};
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// Closes a communicator or listener, also with requests in flight: their keys are stale from
+    /// now on, queued operations are dropped (nothing is posted for it any more: protocol 2.k 2),
+    /// and its slots live until the operations at the provider completed.
+    ///
+    /// # Errors
+    /// It is closed already.
+    pub fn close(&mut self, comm: CommKey, now_ms: u64) -> Result<(), Error> {
+        let key = comm.0;
+        let c = self.comms.get_mut(key).ok_or(Error::NoSuchComm)?;
+        if matches!(c.state, State::Closing { .. }) {
+            return Err(Error::NoSuchComm);
+        }
+        // Exactly one CLOSE, only after at least one CTRL (decision 13).
+        let say_close = self.config.close_messages
+            && c.kind == CommKind::Recv
+            && c.state == State::Up
+            && c.failure.is_none()
+            && c.ctrls > 0;
+        c.state = State::Closing { say_close };
+        c.since_ms = now_ms;
+        let child = c.child.take();
+        self.drop_queued(key);
+        self.orphan_requests(key);
+        if let Some(child) = child {
+            self.close(CommKey(child), now_ms)?;
+        }
+        self.reap_if_quiet(key);
+        self.news();
+        Ok(())
+    }
+
+    /// Nobody will test the requests of a closed communicator.
+    fn orphan_requests(&mut self, key: Key) {
+        for owned in self.requests_of(key) {
+            let Some(request) = self.requests.get_mut(owned) else {
+                continue;
+            };
+            request.state = request::State::Orphan;
+            if request.is_quiet() {
+                self.drop_request(owned);
+            }
+        }
+    }
+
+    fn requests_of(&self, key: Key) -> Vec<Key> {
+        let Some(comm) = self.comms.get(key) else {
+            return Vec::new();
+        };
+        let mut owned = Vec::new();
+        let mut seq = comm.window.oldest();
+        for _ in 0..comm.window.outstanding() {
+            if let Lookup::Within(Slot::Active(index)) = comm.window.lookup(seq) {
+                owned.extend(self.requests.key_at(index));
+            }
+            seq = seq.wrapping_add(1);
+        }
+        if comm.flushes_out > 0 {
+            let flushes = self
+                .requests
+                .iter()
+                .filter(|(_, r)| r.comm == key && r.kind == Kind::Flush);
+            owned.extend(flushes.map(|(k, _)| k));
+        }
+        owned
+    }
+
+    /// A closed communicator with nothing at the provider: says CLOSE if it has to, else ends.
+    pub(crate) fn reap_if_quiet(&mut self, key: Key) {
+        let Some(comm) = self.comms.get_mut(key) else {
+            return;
+        };
+        let State::Closing { say_close } = comm.state else {
+            return;
+        };
+        if comm.flying > 0 || self.outbox.waiting(key.index()) > 0 {
+            return;
+        }
+        // CLOSE only if every CTRL went out: its counter is what the sender waits for.
+        if say_close && comm.ctrls_done == comm.ctrls {
+            comm.state = State::Closing { say_close: false };
+            self.queue_own(key, OpKind::Close);
+            return;
+        }
+        let id = comm.local_id;
+        self.comms.remove(key);
+        self.free_id(id);
+    }
+}

@@ -1,0 +1,167 @@
+//! Completions of our own operations: count, finish, fail, drain.
+
+use ofi_pools::Key;
+use ofi_sched::Policy;
+
+use crate::comm::{CommKind, State};
+use crate::dialect::Dialect;
+use crate::engine::Engine;
+use crate::error::{OpKind, Why};
+use crate::event::{Event, Stray};
+use crate::key::{CommKey, Named};
+use crate::port::{Cause, Lane, Token};
+use crate::request;
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// An accepted operation completed.
+    #[inline]
+    pub fn on_local(&mut self, token: Token) {
+        self.finish_op(token, Ok(()));
+    }
+
+    /// An accepted operation failed (an error entry of the completion queue, flushed ones too).
+    #[cold]
+    pub fn on_failed(&mut self, token: Token, cause: Cause) {
+        self.finish_op(token, Err(cause));
+    }
+
+    pub(super) fn finish_op(&mut self, token: Token, result: Result<(), Cause>) {
+        let named = Named::of(token);
+        let control = matches!(named.op, OpKind::Ctrl) || named.op.is_own();
+        let lane = if control {
+            Lane::control(named.rail)
+        } else {
+            Lane::data(named.rail)
+        };
+        let finished = if named.op.is_own() {
+            self.finish_own(named, lane, result)
+        } else {
+            self.finish_of_request(named, lane, result)
+        };
+        match finished {
+            Some(comm) => {
+                self.news();
+                self.reap_if_quiet(comm);
+            }
+            None => self.stray(Stray::Completion),
+        }
+    }
+
+    /// CONN, `CONN_RESP`, CLOSE.
+    #[cold]
+    fn finish_own(&mut self, named: Named, lane: Lane, result: Result<(), Cause>) -> Option<Key> {
+        let key = named.owner;
+        let comm = self.comms.get_mut(key)?;
+        if !core::mem::take(&mut comm.own_flying) {
+            return None;
+        }
+        comm.flying -= 1;
+        comm.moved = true;
+        if let Err(cause) = result {
+            self.fail(
+                key,
+                None,
+                Why::Operation {
+                    op: named.op,
+                    lane,
+                    cause,
+                },
+            );
+            return Some(key);
+        }
+        match (named.op, comm.state) {
+            (OpKind::ConnResp, State::Answering) => {
+                comm.state = State::Up;
+                let (local_id, remote_id) = (comm.local_id, comm.remote_id);
+                self.event(Event::Connected {
+                    comm: CommKey(key),
+                    local_id,
+                    remote_id,
+                });
+            }
+            (OpKind::ConnResp, State::Refusing { what, ours, theirs }) => {
+                self.fail(key, None, Why::Mismatch { what, ours, theirs });
+            }
+            _ => {}
+        }
+        Some(key)
+    }
+
+    #[inline]
+    fn finish_of_request(
+        &mut self,
+        named: Named,
+        lane: Lane,
+        result: Result<(), Cause>,
+    ) -> Option<Key> {
+        let request = self.requests.get_mut(named.owner)?;
+        let bit = 1 << lane.index();
+        if request.flying & bit == 0 {
+            return None;
+        }
+        request.flying &= !bit;
+        let (key, seq) = (request.comm, request.seq);
+        if named.op == OpKind::EagerCopy {
+            self.released.extend(request.rx.take());
+        }
+        let comm = self.comms.get_mut(key)?;
+        comm.flying -= 1;
+        comm.moved = true;
+        let seq = Self::in_window(request.kind).then_some(seq);
+        match result {
+            Ok(()) => {
+                comm.ctrls_done += u64::from(named.op == OpKind::Ctrl);
+                if comm.failure.is_none() {
+                    request.count();
+                }
+            }
+            Err(cause) => self.fail(
+                key,
+                seq,
+                Why::Operation {
+                    op: named.op,
+                    lane,
+                    cause,
+                },
+            ),
+        }
+        let request = self.requests.get(named.owner)?;
+        if request.state == request::State::Orphan && request.is_quiet() {
+            self.drop_request(named.owner);
+        }
+        Some(key)
+    }
+
+    /// One of the completions a request needs.
+    #[inline]
+    pub(super) fn count_one(&mut self, key: Key) {
+        if let Some(request) = self.requests.get_mut(key) {
+            request.count();
+        }
+    }
+
+    /// `test` takes a finished request: frees its place in the window, and the gate for eager sends.
+    pub(super) fn retire(&mut self, key: Key) -> u64 {
+        let Some(request) = self.requests.get(key) else {
+            return 0;
+        };
+        let (kind, seq, bytes) = (request.kind, request.seq, u64::from(request.bytes));
+        if let Some(comm) = self.comms.get_mut(request.comm) {
+            match kind {
+                request::Kind::Flush => comm.flushes_out -= 1,
+                request::Kind::Send => comm.writes_out -= 1,
+                request::Kind::EagerSend | request::Kind::Recv => {}
+            }
+            if Self::in_window(kind) {
+                comm.window.finish(seq);
+                if comm.kind == CommKind::Send {
+                    self.counters.bytes_sent += bytes;
+                } else {
+                    self.counters.bytes_received += bytes;
+                }
+            }
+        }
+        self.drop_request(key);
+        bytes
+    }
+}

@@ -1,0 +1,280 @@
+//! From what the completion queue said to the communicator it is for. Everything here comes from a
+//! peer: unknown ids, impossible counts and repeated messages are counted and dropped, or fail the
+//! one communicator they name.
+
+use alloc::boxed::Box;
+use ofi_pools::Key;
+use ofi_sched::Policy;
+
+use crate::comm::{CommKind, State};
+use crate::dialect::Dialect;
+use crate::engine::{Early, EarlyCtrl, Engine};
+use crate::error::{Mismatch, Violation, Why};
+use crate::event::Stray;
+use crate::port::RxId;
+use crate::request::Kind;
+use crate::window::{Lookup, Slot};
+use crate::wire::MessageType;
+use crate::wire::close::Close;
+use crate::wire::conn::Conn;
+use crate::wire::ctrl::Ctrl;
+
+/// What becomes of a receive buffer that an eager message came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum RxFate {
+    /// Post it again.
+    Repost,
+    /// The engine holds it; it comes back through [`Engine::take_released`].
+    Held,
+}
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// A write of a peer landed: `FI_REMOTE_WRITE`, with the immediate, and with the length where
+    /// the provider says it (libfabric 1.17 does not on TCP: providers 1a).
+    #[inline]
+    pub fn on_remote_write(&mut self, imm: u32, len: Option<u64>) {
+        let fields = D::decode_imm(imm);
+        let found = self.by_id.get(fields.comm).and_then(|key| {
+            let comm = self.comms.get(key)?;
+            let fits = comm.kind == CommKind::Recv && comm.takes_messages();
+            match comm.window.lookup(fields.seq) {
+                Lookup::Within(Slot::Active(index)) if fits => Some((key, index)),
+                _ => None,
+            }
+        });
+        let Some((comm, index)) = found else {
+            return self.stray(Stray::Write(fields.comm, fields.seq));
+        };
+        self.segment(comm, index, fields.nseg, len);
+    }
+
+    /// Counts a segment against the count that the first one announced (protocol 2e.3).
+    #[inline]
+    fn segment(&mut self, comm: Key, index: u32, nseg: u8, len: Option<u64>) {
+        let Some((key, request)) = self.request_at(index) else {
+            return;
+        };
+        if request.segs_have == 0 {
+            request.segs_want = nseg;
+        }
+        request.segs_have = request.segs_have.saturating_add(1);
+        let total = match len {
+            Some(len) => u64::from(request.bytes).saturating_add(len),
+            None => {
+                request.len_unknown = true;
+                u64::from(request.bytes)
+            }
+        };
+        let violation = if nseg == 0 || nseg != request.segs_want {
+            Some(Violation::SegmentCount)
+        } else if request.segs_have > nseg {
+            Some(Violation::Duplicate)
+        } else if request.eager_data {
+            Some(Violation::EagerAndSegments)
+        } else if total > u64::from(request.len) {
+            Some(Violation::Overrun)
+        } else {
+            None
+        };
+        let seq = request.seq;
+        if let Some(violation) = violation {
+            return self.fail(comm, Some(seq), Why::Protocol(violation));
+        }
+        request.bytes = u32::try_from(total).unwrap_or(request.len);
+        let last = request.segs_have == nseg;
+        if last && request.len_unknown {
+            // Not said by the provider: the protocol knows no more than what was posted.
+            request.bytes = request.len;
+        }
+        if let Some(comm) = self.comms.get_mut(comm) {
+            comm.moved = true;
+        }
+        self.news();
+        if last {
+            self.count_one(key);
+        }
+    }
+
+    /// An eager message came in on a data rail: `FI_RECV` with CQ data (protocol 2c.6).
+    pub fn on_eager(&mut self, imm: u32, len: u32, rx: RxId) -> RxFate {
+        let fields = D::decode_imm(imm);
+        let found = self.by_id.get(fields.comm).and_then(|key| {
+            let comm = self.comms.get(key)?;
+            let fits = comm.kind == CommKind::Recv && comm.takes_messages();
+            fits.then(|| (key, comm.window.lookup(fields.seq)))
+        });
+        let Some((comm, place)) = found else {
+            self.stray(Stray::Eager(fields.comm, fields.seq));
+            return RxFate::Repost;
+        };
+        if fields.nseg != 1 {
+            self.fail(
+                comm,
+                Some(fields.seq),
+                Why::Protocol(Violation::EagerSegments),
+            );
+            return RxFate::Repost;
+        }
+        if let Some(comm) = self.comms.get_mut(comm) {
+            comm.moved = true;
+        }
+        self.news();
+        match place {
+            Lookup::Within(Slot::Active(index)) => {
+                if let Some((key, _)) = self.request_at(index) {
+                    self.start_copy(comm, key, rx, len);
+                    return RxFate::Held;
+                }
+                RxFate::Repost
+            }
+            Lookup::Within(Slot::Empty) => {
+                self.hold_early(comm, fields.seq, Early::Eager { rx, len })
+            }
+            Lookup::Beyond => {
+                self.fail(
+                    comm,
+                    Some(fields.seq),
+                    Why::Protocol(Violation::BeyondWindow),
+                );
+                RxFate::Repost
+            }
+            Lookup::Within(Slot::Early(_) | Slot::Done) | Lookup::Past => {
+                self.stray(Stray::Eager(fields.comm, fields.seq));
+                RxFate::Repost
+            }
+        }
+    }
+
+    fn hold_early(&mut self, comm: Key, seq: u16, item: Early) -> RxFate {
+        let Ok(held) = self.early.insert(item) else {
+            return RxFate::Repost;
+        };
+        if let Some(comm) = self.comms.get_mut(comm) {
+            comm.window.hold(seq, held.index());
+        }
+        RxFate::Held
+    }
+
+    /// A control message came in on a lane: `FI_RECV` without CQ data (protocol 2c.2). The bytes
+    /// are not needed after the call.
+    pub fn on_control(&mut self, bytes: &[u8]) {
+        let done = match MessageType::of(bytes) {
+            Ok(MessageType::Ctrl | MessageType::CtrlNoCompletion) => self.on_ctrl(bytes),
+            Ok(MessageType::Conn | MessageType::ConnResp) => self.on_conn(bytes),
+            Ok(MessageType::Close) => self.on_close(bytes),
+            Err(_) => None,
+        };
+        if done.is_none() {
+            let kind = bytes.first().map_or(15, |b| b & 0xF);
+            let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            self.stray(Stray::Malformed { kind, len });
+        }
+    }
+
+    fn on_ctrl(&mut self, bytes: &[u8]) -> Option<()> {
+        let (ctrl, width) = Ctrl::decode(bytes, self.config.data_rails).ok()?;
+        let found = self.by_id.get(ctrl.comm_id).and_then(|key| {
+            let comm = self.comms.get(key)?;
+            let fits = comm.kind == CommKind::Send && comm.takes_messages();
+            fits.then(|| (key, comm.window.lookup(ctrl.seq)))
+        });
+        let Some((comm, place)) = found else {
+            self.stray(Stray::Ctrl(ctrl.comm_id, ctrl.seq));
+            return Some(());
+        };
+        let (ours, theirs) = (self.config.key_width, width);
+        if ours != theirs {
+            let bytes = |w: crate::KeyWidth| if w == crate::KeyWidth::Short { 4 } else { 8 };
+            let (ours, theirs) = (bytes(ours), bytes(theirs));
+            let why = Why::Mismatch {
+                what: Mismatch::KeyWidth,
+                ours,
+                theirs,
+            };
+            self.fail(comm, Some(ctrl.seq), why);
+            return Some(());
+        }
+        if let Some(comm) = self.comms.get_mut(comm) {
+            comm.moved = true;
+        }
+        self.news();
+        let item = EarlyCtrl {
+            addr: ctrl.buff_addr,
+            keys: ctrl.keys,
+            len: ctrl.buff_len,
+            no_completion: ctrl.no_completion,
+        };
+        self.place_ctrl(comm, ctrl.comm_id, ctrl.seq, place, &item);
+        Some(())
+    }
+
+    fn place_ctrl(&mut self, comm: Key, id: u32, seq: u16, place: Lookup, item: &EarlyCtrl) {
+        match place {
+            Lookup::Within(Slot::Empty) => {
+                let _held = self.hold_early(comm, seq, Early::Ctrl(*item));
+            }
+            Lookup::Within(Slot::Active(index)) => match self.request_at(index) {
+                Some((key, request)) if !request.ctrl_seen => {
+                    if request.kind == Kind::EagerSend {
+                        request.ctrl_seen = true;
+                        request.bytes = request.bytes.min(item.len);
+                        self.count_one(key);
+                    } else {
+                        self.start_writes(key, item);
+                    }
+                }
+                _ => self.stray(Stray::Ctrl(id, seq)),
+            },
+            Lookup::Beyond => {
+                self.fail(comm, Some(seq), Why::Protocol(Violation::BeyondWindow));
+            }
+            Lookup::Within(Slot::Early(_) | Slot::Done) | Lookup::Past => {
+                self.stray(Stray::Ctrl(id, seq));
+            }
+        }
+    }
+
+    /// CONN finds a listener without connection, `CONN_RESP` a communicator that waits for one;
+    /// a second one finds nobody (decision 17).
+    #[cold]
+    fn on_conn(&mut self, bytes: &[u8]) -> Option<()> {
+        let conn = Conn::decode(bytes).ok()?;
+        let (kind, state) = if conn.is_response {
+            (CommKind::Send, State::Connecting)
+        } else {
+            (CommKind::Listener, State::Listening)
+        };
+        let (id, is_response) = (conn.remote_id, conn.is_response);
+        let comm = self
+            .by_id
+            .get(id)
+            .and_then(|key| self.comms.get_mut(key))
+            .filter(|c| {
+                let free = c.message.is_none() && c.child.is_none();
+                c.kind == kind && c.state == state && c.takes_messages() && free
+            });
+        match comm {
+            Some(comm) => {
+                comm.message = Some(Box::new(conn));
+                self.news();
+            }
+            None if is_response => self.stray(Stray::ConnResp(id)),
+            None => self.stray(Stray::Conn(id)),
+        }
+        Some(())
+    }
+
+    /// The receiver is gone. Understood always; nothing waits for it, since close never waits.
+    #[cold]
+    fn on_close(&mut self, bytes: &[u8]) -> Option<()> {
+        let close = Close::decode(bytes).ok()?;
+        let id = close.send_comm_id;
+        let comm = self.by_id.get(id).and_then(|key| self.comms.get_mut(key));
+        match comm.filter(|c| c.kind == CommKind::Send) {
+            Some(comm) => comm.moved = true,
+            None => self.stray(Stray::Close(id)),
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,48 @@
+//! From a bounce buffer to its place: a read through the endpoint's own address, on the rail the
+//! payload came in on (protocol 2e.3).
+
+use ofi_pools::Key;
+use ofi_sched::Policy;
+
+use crate::dialect::Dialect;
+use crate::engine::Engine;
+use crate::error::{OpKind, Violation, Why};
+use crate::outbox::Waiting;
+use crate::port::{Lane, RxId};
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// Eager data meets its receive: copies what fits. The bounce buffer stays held until the copy
+    /// completed.
+    pub(super) fn start_copy(&mut self, comm: Key, key: Key, rx: RxId, len: u32) {
+        let Some(request) = self.requests.get_mut(key) else {
+            return;
+        };
+        let seq = request.seq;
+        if request.eager_data || request.segs_have > 0 {
+            let why = if request.eager_data {
+                Violation::Duplicate
+            } else {
+                Violation::EagerAndSegments
+            };
+            self.released.push(rx);
+            return self.fail(comm, Some(seq), Why::Protocol(why));
+        }
+        request.eager_data = true;
+        let bytes = len.min(request.len);
+        request.bytes = bytes;
+        if bytes == 0 {
+            self.released.push(rx);
+            self.count_one(key);
+            return;
+        }
+        request.rx = Some(rx);
+        request.queued += 1;
+        let waiting = Waiting {
+            op: OpKind::EagerCopy,
+            owner: key,
+            offset: 0,
+            len: bytes,
+        };
+        self.outbox.push(comm.index(), Lane::data(rx.rail), waiting);
+    }
+}

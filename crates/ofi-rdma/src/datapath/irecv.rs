@@ -1,0 +1,112 @@
+//! irecv: one CTRL for every receive, eager data already here or not (protocol 2e.3, trap 3).
+
+use ofi_pools::Key;
+use ofi_sched::Policy;
+
+use super::isend::checked_len;
+use super::{Admission, NotNow};
+use crate::comm::{CommKind, State};
+use crate::config::KeyWidth;
+use crate::dialect::Dialect;
+use crate::engine::{Early, Engine};
+use crate::error::{Error, OpKind};
+use crate::key::{CommKey, ReqKey};
+use crate::limits::MAX_RAILS;
+use crate::outbox::Waiting;
+use crate::port::{Lane, RegionId};
+use crate::request::{Kind, Request};
+use crate::window::Slot;
+use crate::wire::ctrl::ctrl_bytes;
+
+/// Where to receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecvBuf {
+    /// Local address of the first byte.
+    pub addr: u64,
+    /// Room, in bytes. For 0 bytes the caller gives a buffer of its own that a zero-length write
+    /// can name (EFA checks address and key of those, too).
+    pub len: u64,
+    /// Region that holds it.
+    pub region: RegionId,
+    /// What CTRL advertises: the address, or the offset in the region (decision 15).
+    pub wire_addr: u64,
+    /// The region's key on each data rail.
+    pub keys: [u64; MAX_RAILS],
+}
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// Starts a receive. The peer may write to the buffer until `test` says done.
+    ///
+    /// # Errors
+    /// A failed or foreign communicator, a length or a key beyond what the wire carries.
+    pub fn irecv(&mut self, comm: CommKey, buf: &RecvBuf) -> Result<Admission, Error> {
+        let len = checked_len(buf.len)?;
+        self.check_keys(buf)?;
+        let c = self.usable(comm, CommKind::Recv)?;
+        let refusal = if c.state != State::Up {
+            Some(NotNow::Connecting)
+        } else {
+            self.refusal(comm.0.index(), c.window.has_room())
+        };
+        if let Some(why) = refusal {
+            self.counters.not_now += 1;
+            return Ok(Admission::NotNow(why));
+        }
+        let early = c.window.peek_next();
+        let mut request = Request::new(comm.0, Kind::Recv, buf.region, buf.addr, len);
+        request.wire_addr = buf.wire_addr;
+        request.keys = buf.keys;
+        // The CTRL's own completion, and "all data is here" (trap 14 of section 0).
+        request.need = 2;
+        request.queued = 1;
+        request.epoch = self.epoch;
+        let Some(key) = self.new_request(request) else {
+            return Ok(Admission::NotNow(NotNow::InFlightCap));
+        };
+        self.queue_ctrl(comm.0, key);
+        if let Slot::Early(index) = early {
+            let held = self.early.key_at(index).and_then(|k| self.early.remove(k));
+            if let Some(Early::Eager { rx, len }) = held {
+                self.start_copy(comm.0, key, rx, len);
+            }
+        }
+        self.news();
+        Ok(Admission::Admitted(ReqKey(key)))
+    }
+
+    fn check_keys(&self, buf: &RecvBuf) -> Result<(), Error> {
+        if self.config.key_width == KeyWidth::Long {
+            return Ok(());
+        }
+        for (rail, &key) in (0..self.config.data_rails).zip(&buf.keys) {
+            if u32::try_from(key).is_err() {
+                return Err(Error::KeyTooWide { rail, key });
+            }
+        }
+        Ok(())
+    }
+
+    /// A CTRL goes on one control rail, whatever the stripe size (protocol 2.k 6).
+    fn queue_ctrl(&mut self, comm: Key, key: Key) {
+        let bytes = ctrl_bytes(self.config.data_rails, self.config.key_width);
+        let rail = self.policy.plan_one(bytes as u64, self.control_rails);
+        let Some(c) = self.comms.get_mut(comm) else {
+            return;
+        };
+        let seq = c.window.start(key.index());
+        c.ctrls += 1;
+        c.moved = true;
+        if let Some(request) = self.requests.get_mut(key) {
+            request.seq = seq;
+        }
+        let waiting = Waiting {
+            op: OpKind::Ctrl,
+            owner: key,
+            offset: 0,
+            len: 0,
+        };
+        self.outbox.push(comm.index(), Lane::control(rail), waiting);
+        self.counters.recvs += 1;
+        self.counters.ctrls += 1;
+    }
+}

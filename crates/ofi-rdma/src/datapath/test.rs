@@ -1,0 +1,88 @@
+//! test: is it done, and is a look at the completion queues due (protocol 2e.5, decision 35)?
+
+use ofi_sched::Policy;
+
+use crate::dialect::Dialect;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::key::ReqKey;
+use crate::request::State;
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Test {
+    /// Done; its key names nothing any more.
+    Done {
+        /// Bytes moved (protocol 2e.4): what both sides had room for. 0 for a flush.
+        bytes: u64,
+    },
+    /// Not yet.
+    Pending {
+        /// The first test of a poll epoch: make a progress pass, then [`Engine::recheck`].
+        poll: bool,
+    },
+}
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// Asks for a request, and whether the completion queues are to be looked at: once an epoch,
+    /// however many requests are tested. The epoch ends when a request already tested in it is
+    /// tested again, and after every post and completion.
+    ///
+    /// # Errors
+    /// The failure of its communicator, which ends the request; a key that names none.
+    #[inline]
+    pub fn test(&mut self, request: ReqKey) -> Result<Test, Error> {
+        if let Some(bytes) = self.recheck(request)? {
+            return Ok(Test::Done { bytes });
+        }
+        let epoch = self.epoch;
+        let Some(r) = self.requests.get_mut(request.0) else {
+            return Err(Error::NoSuchRequest);
+        };
+        let again = r.epoch == epoch;
+        r.epoch = epoch.wrapping_add(u32::from(again));
+        if again {
+            self.news();
+        }
+        let poll = !self.polled;
+        self.polled = true;
+        Ok(Test::Pending { poll })
+    }
+
+    /// As [`Engine::test`], without asking for a look: bytes moved when it is done.
+    ///
+    /// # Errors
+    /// The failure of its communicator, which ends the request; a key that names none.
+    #[inline]
+    pub fn recheck(&mut self, request: ReqKey) -> Result<Option<u64>, Error> {
+        let r = self
+            .requests
+            .get_mut(request.0)
+            .ok_or(Error::NoSuchRequest)?;
+        match r.state {
+            State::Done => Ok(Some(self.retire(request.0))),
+            State::Orphan => Err(Error::NoSuchRequest),
+            State::Live => match self.comms.get(r.comm).and_then(|c| c.failure) {
+                None => Ok(None),
+                Some(failure) => {
+                    self.end_failed(request);
+                    Err(Error::Failed(failure))
+                }
+            },
+        }
+    }
+
+    /// A request of a failed communicator ends with the report of the failure (trap 14): its slot
+    /// goes when the provider gave back its operations.
+    #[cold]
+    fn end_failed(&mut self, request: ReqKey) {
+        let Some(r) = self.requests.get_mut(request.0) else {
+            return;
+        };
+        r.state = State::Orphan;
+        if r.is_quiet() {
+            self.drop_request(request.0);
+        }
+    }
+}

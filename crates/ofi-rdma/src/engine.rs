@@ -1,0 +1,350 @@
+//! The engine: its state, how it is made, and what can be asked of it.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use ofi_pools::{IdPool, Key, Table};
+use ofi_sched::{Policy, RailCount, Threshold};
+
+use crate::comm::{ById, Comm, CommKind, State};
+use crate::config::{Config, ConfigError};
+use crate::dialect::{Base, Bounds, Dialect};
+use crate::error::{Error, Failure, OpKind, Stage, Why};
+use crate::event::{Counters, Event, Stray};
+use crate::key::{CommKey, ReqKey, SLOTS_MAX};
+use crate::limits::{EVENTS_MAX, ID_QUARANTINE, MAX_RAILS};
+use crate::outbox::Outbox;
+use crate::port::{RegionId, RxId};
+use crate::request::{self, Request};
+
+/// What the peer sent before our call: kept until that call (protocol 2.k 1, 2.k 4).
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Early {
+    /// A CTRL whose isend has not been called.
+    Ctrl(EarlyCtrl),
+    /// An eager payload whose irecv has not been called.
+    Eager { rx: RxId, len: u32 },
+}
+
+/// The part of a CTRL that a send needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EarlyCtrl {
+    pub(crate) addr: u64,
+    pub(crate) keys: [u64; MAX_RAILS],
+    pub(crate) len: u32,
+    pub(crate) no_completion: bool,
+}
+
+/// One domain's protocol engine. See the crate's first page for the contract.
+#[derive(Debug)]
+pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
+    pub(crate) config: Config,
+    pub(crate) data_rails: RailCount,
+    pub(crate) control_rails: RailCount,
+    pub(crate) policy: S,
+    pub(crate) ids: IdPool,
+    pub(crate) by_id: ById,
+    pub(crate) comms: Table<Comm<D>>,
+    pub(crate) requests: Table<Request>,
+    pub(crate) early: Table<Early>,
+    pub(crate) outbox: Outbox,
+    pub(crate) region_refs: Vec<u32>,
+    pub(crate) released: Vec<RxId>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: Counters,
+    /// Poll epoch (decision 35) and whether a progress pass was asked for in it.
+    pub(crate) epoch: u32,
+    pub(crate) polled: bool,
+    /// When the stall detector looks next.
+    pub(crate) next_look_ms: u64,
+}
+
+/// What can be told of a communicator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommInfo {
+    /// Its kind.
+    pub kind: CommKind,
+    /// Its wire id.
+    pub local_id: u32,
+    /// The peer's wire id; 0 until connected.
+    pub remote_id: u32,
+    /// Messages not taken by `test`, flushes included.
+    pub outstanding: u16,
+    /// Whether messages can flow.
+    pub connected: bool,
+    /// The failure that sticks to it.
+    pub failure: Option<Failure>,
+    /// What it waits for, if for anything.
+    pub stage: Option<Stage>,
+}
+
+impl<D: Dialect> Engine<D, Threshold> {
+    /// An engine with the stripe policy of the protocol (2g.6).
+    ///
+    /// # Errors
+    /// A setting that cannot work.
+    pub fn new(config: Config) -> Result<Self, ConfigError> {
+        config.check()?;
+        let policy = Threshold::new(ofi_sched::Config {
+            min_stripe_bytes: config.min_stripe_bytes,
+            small_max_bytes: config.small_max_bytes,
+        })
+        .map_err(|_| ConfigError::ZeroStripe)?;
+        Self::with_policy(config, policy)
+    }
+}
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// An engine with a policy of the caller.
+    ///
+    /// # Errors
+    /// A setting that cannot work.
+    pub fn with_policy(config: Config, policy: S) -> Result<Self, ConfigError> {
+        let () = Bounds::<D>::HOLD;
+        config.check()?;
+        let count = |rails: u8| RailCount::new(rails).ok_or(ConfigError::Rails(rails));
+        Ok(Self {
+            data_rails: count(config.data_rails)?,
+            control_rails: count(config.control_rails)?,
+            config,
+            policy,
+            ids: IdPool::full(ID_QUARANTINE),
+            by_id: ById::default(),
+            comms: Table::with_max(SLOTS_MAX),
+            requests: Table::with_max(SLOTS_MAX),
+            early: Table::with_max(SLOTS_MAX),
+            outbox: Outbox::default(),
+            region_refs: Vec::new(),
+            released: Vec::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            epoch: 1,
+            polled: false,
+            next_look_ms: 0,
+        })
+    }
+
+    /// The settings it runs with.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Requests that refer to a region: while there are any, it must stay registered.
+    #[must_use]
+    pub fn region_refs(&self, region: RegionId) -> u32 {
+        self.region_refs
+            .get(region.0 as usize)
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// Communicators there are, those included that were closed and still drain.
+    #[must_use]
+    pub const fn live_comms(&self) -> usize {
+        self.comms.len() as usize
+    }
+
+    /// Requests there are, those included that nobody will test and that still drain.
+    #[must_use]
+    pub const fn live_requests(&self) -> usize {
+        self.requests.len() as usize
+    }
+
+    /// Messages of peers kept for calls to come.
+    #[must_use]
+    pub const fn early_messages(&self) -> usize {
+        self.early.len() as usize
+    }
+
+    /// Operations that wait for the provider.
+    #[must_use]
+    pub const fn posts_waiting(&self) -> usize {
+        self.outbox.len()
+    }
+
+    /// The communicator of a request.
+    #[must_use]
+    pub fn request_comm(&self, request: ReqKey) -> Option<CommKey> {
+        self.requests.get(request.0).map(|r| CommKey(r.comm))
+    }
+
+    /// What there is to say about a communicator; `None` when it is closed.
+    #[must_use]
+    pub fn comm_info(&self, comm: CommKey) -> Option<CommInfo> {
+        let c = self.comms.get(comm.0)?;
+        if matches!(c.state, State::Closing { .. }) {
+            return None;
+        }
+        Some(CommInfo {
+            kind: c.kind,
+            local_id: c.local_id,
+            remote_id: c.remote_id,
+            outstanding: c.window.outstanding() + c.flushes_out,
+            connected: c.state == State::Up,
+            failure: c.failure,
+            stage: self.stage_of(comm.0, c),
+        })
+    }
+
+    /// Takes a receive buffer that the engine held: post it again.
+    pub fn take_released(&mut self) -> Option<RxId> {
+        self.released.pop()
+    }
+
+    /// Takes the oldest event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn event(&mut self, event: Event) {
+        if self.events.len() < EVENTS_MAX {
+            self.events.push_back(event);
+        } else {
+            self.counters.events_lost += 1;
+        }
+    }
+
+    #[cold]
+    pub(crate) fn stray(&mut self, stray: Stray) {
+        self.counters.strays += 1;
+        self.event(Event::Stray(stray));
+    }
+
+    /// Something happened: the poll epoch ends (decision 35).
+    #[inline]
+    pub(crate) const fn news(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.polled = false;
+    }
+
+    /// A live communicator of one kind, not failed.
+    pub(crate) fn usable(&self, key: CommKey, kind: CommKind) -> Result<&Comm<D>, Error> {
+        let comm = self.comms.get(key.0).ok_or(Error::NoSuchComm)?;
+        if comm.kind != kind || matches!(comm.state, State::Closing { .. }) {
+            return Err(Error::NoSuchComm);
+        }
+        match comm.failure {
+            Some(failure) => Err(Error::Failed(failure)),
+            None => Ok(comm),
+        }
+    }
+
+    pub(crate) fn new_comm(
+        &mut self,
+        kind: CommKind,
+        state: State,
+        now_ms: u64,
+    ) -> Result<(Key, u32), Error> {
+        let id = self.ids.alloc().ok_or(Error::OutOfIds)?.raw;
+        match self.comms.insert(Comm::new(kind, state, id, now_ms)) {
+            Ok(key) => {
+                self.by_id.set(id, Some(key));
+                Ok((key, id))
+            }
+            Err(_) => {
+                self.free_id(id);
+                Err(Error::OutOfIds)
+            }
+        }
+    }
+
+    pub(crate) fn free_id(&mut self, id: u32) {
+        self.by_id.set(id, None);
+        let freed = self.ids.free(id);
+        debug_assert!(freed.is_ok(), "an id is freed once: {freed:?}");
+    }
+
+    /// Makes a request and counts its use of the region.
+    pub(crate) fn new_request(&mut self, request: Request) -> Option<Key> {
+        let region = request.region.0 as usize;
+        let key = self.requests.insert(request).ok()?;
+        if region >= self.region_refs.len() {
+            self.region_refs.resize(region + 1, 0);
+        }
+        self.region_refs[region] += 1;
+        Some(key)
+    }
+
+    /// Removes a request nobody needs any more.
+    pub(crate) fn drop_request(&mut self, key: Key) {
+        if let Some(request) = self.requests.remove(key) {
+            self.region_refs[request.region.0 as usize] -= 1;
+        }
+    }
+
+    /// The first failure of a communicator sticks; what follows is counted (decision 11). Its
+    /// queued operations are dropped: nothing more goes to a peer that may be gone.
+    #[cold]
+    pub(crate) fn fail(&mut self, key: Key, seq: Option<u16>, why: Why) {
+        let Some(comm) = self.comms.get_mut(key) else {
+            return;
+        };
+        if comm.failure.is_some() || matches!(comm.state, State::Closing { .. }) {
+            self.counters.followers += 1;
+            return;
+        }
+        let failure = Failure {
+            comm_id: comm.local_id,
+            seq,
+            why,
+        };
+        comm.failure = Some(failure);
+        self.counters.failures += 1;
+        self.drop_queued(key);
+        self.event(Event::Failed(CommKey(key), failure));
+        self.news();
+    }
+
+    /// Drops queued operations and kept messages of a communicator.
+    pub(crate) fn drop_queued(&mut self, key: Key) {
+        let Self {
+            outbox,
+            requests,
+            released,
+            comms,
+            early,
+            ..
+        } = self;
+        outbox.drop_comm(key.index(), |waiting| {
+            if waiting.op.is_own() {
+                return;
+            }
+            let Some(request) = requests.get_mut(waiting.owner) else {
+                return;
+            };
+            request.queued -= 1;
+            if waiting.op == OpKind::EagerCopy {
+                released.extend(request.rx.take());
+            }
+        });
+        let Some(comm) = comms.get_mut(key) else {
+            return;
+        };
+        comm.message = None;
+        for index in comm.window.drain_early() {
+            if let Some(Early::Eager { rx, .. }) = early.key_at(index).and_then(|k| early.remove(k))
+            {
+                released.push(rx);
+            }
+        }
+    }
+
+    /// The request in a window slot.
+    #[inline]
+    pub(crate) fn request_at(&mut self, index: u32) -> Option<(Key, &mut Request)> {
+        let key = self.requests.key_at(index)?;
+        Some((key, self.requests.get_mut(key)?))
+    }
+
+    /// Whether a request belongs to the messages of the window (a flush does not).
+    pub(crate) const fn in_window(kind: request::Kind) -> bool {
+        !matches!(kind, request::Kind::Flush)
+    }
+}

@@ -1,0 +1,133 @@
+//! Names of things: communicators and requests for callers, operations for ports.
+
+use crate::error::OpKind;
+use crate::port::Token;
+use ofi_pools::Key;
+
+macro_rules! public_key {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        ///
+        /// Carries a generation: a key of something that is gone names nothing, ever again.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name(pub(crate) Key);
+
+        impl $name {
+            /// The key as one word.
+            #[must_use]
+            pub const fn to_bits(self) -> u64 {
+                self.0.to_bits()
+            }
+
+            /// The key that [`Self::to_bits`] made; any other word is a key that names nothing.
+            #[must_use]
+            pub const fn from_bits(bits: u64) -> Self {
+                Self(Key::from_bits(bits))
+            }
+
+            /// Dense slot number, for tables beside the engine's.
+            #[must_use]
+            pub const fn index(self) -> u32 {
+                self.0.index()
+            }
+
+            /// Generation of the slot.
+            #[must_use]
+            pub const fn generation(self) -> u32 {
+                self.0.generation()
+            }
+        }
+    };
+}
+
+public_key! {
+    /// Names a listener, a send communicator or a receive communicator.
+    CommKey
+}
+
+public_key! {
+    /// Names a request: what `test` polls.
+    ReqKey
+}
+
+/// Slots a token can name: 26 bits, which is 2^18 communicators with 128 requests and more.
+pub(crate) const SLOTS_MAX: u32 = 1 << 26;
+
+/// Token layout: `kind:3 | rail:3 | slot:26 | generation:32`.
+const KIND_SHIFT: u32 = 61;
+const RAIL_SHIFT: u32 = 58;
+const SLOT_SHIFT: u32 = 32;
+
+const KINDS: [OpKind; 8] = [
+    OpKind::Conn,
+    OpKind::ConnResp,
+    OpKind::Ctrl,
+    OpKind::Close,
+    OpKind::Eager,
+    OpKind::Write,
+    OpKind::EagerCopy,
+    OpKind::Flush,
+];
+
+/// What a token says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) op: OpKind,
+    pub(crate) rail: u8,
+    /// A communicator for CONN, `CONN_RESP` and CLOSE, a request for the rest.
+    pub(crate) owner: Key,
+}
+
+impl Named {
+    pub(crate) const fn token(self) -> Token {
+        let kind = (self.op as u64) << KIND_SHIFT;
+        let rail = (self.rail as u64 & 7) << RAIL_SHIFT;
+        let slot = ((self.owner.index() & (SLOTS_MAX - 1)) as u64) << SLOT_SHIFT;
+        Token(kind | rail | slot | self.owner.generation() as u64)
+    }
+
+    /// Total: any word names some operation, which exists or does not.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "each field is masked to its width"
+    )]
+    pub(crate) const fn of(token: Token) -> Self {
+        let word = token.0;
+        let slot = (word >> SLOT_SHIFT) as u32 & (SLOTS_MAX - 1);
+        Self {
+            op: KINDS[(word >> KIND_SHIFT) as usize & 7],
+            rail: (word >> RAIL_SHIFT) as u8 & 7,
+            owner: Key::new(slot, word as u32),
+        }
+    }
+}
+
+const _: () = {
+    let mut i = 0;
+    while i < KINDS.len() {
+        assert!(
+            KINDS[i] as usize == i,
+            "KINDS is in the order of the discriminants"
+        );
+        i += 1;
+    }
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn tokens_name_what_they_were_made_of(kind in 0..8usize, rail in 0..4u8, slot in 0..SLOTS_MAX, generation: u32) {
+            let named = Named { op: KINDS[kind], rail, owner: Key::new(slot, generation) };
+            prop_assert_eq!(Named::of(named.token()), named);
+        }
+
+        #[test]
+        fn any_word_is_a_token(word: u64) {
+            prop_assert_eq!(Named::of(Token(word)).token(), Token(word));
+        }
+    }
+}

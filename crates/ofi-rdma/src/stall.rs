@@ -1,0 +1,154 @@
+//! Deadlines: who makes no progress, since when, and what it waits for (decision 12).
+//!
+//! No clock on the data path: a completion or a post only sets a mark, and the detector, called now
+//! and then with the time, turns "marked since I last looked" into "moved just now". So a stall is
+//! never reported early, and at most one look late.
+
+use ofi_pools::Key;
+use ofi_sched::Policy;
+
+use crate::comm::{Comm, CommKind, State};
+use crate::dialect::Dialect;
+use crate::engine::Engine;
+use crate::error::{Stage, Why};
+use crate::event::Event;
+use crate::key::CommKey;
+use crate::request;
+use crate::window::{Lookup, Slot};
+
+/// Between two looks: an eighth of the shortest limit, within these bounds.
+const LOOK_MS_MIN: u64 = 10;
+const LOOK_MS_MAX: u64 = 1000;
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// Time passed. Calling it often costs a comparison.
+    pub fn tick(&mut self, now_ms: u64) {
+        if now_ms < self.next_look_ms {
+            return;
+        }
+        let limits = [self.config.stall_warn_ms, self.config.stall_fail_ms];
+        let shortest = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
+        self.next_look_ms = now_ms + (shortest / 8).clamp(LOOK_MS_MIN, LOOK_MS_MAX);
+        let mut index = 0;
+        while index < self.comms.capacity() {
+            if let Some(key) = self.comms.key_at(index) {
+                self.look(key, now_ms);
+            }
+            index += 1;
+        }
+    }
+
+    fn look(&mut self, key: Key, now_ms: u64) {
+        let Some(comm) = self.comms.get_mut(key) else {
+            return;
+        };
+        match comm.state {
+            State::Up if comm.failure.is_none() => {}
+            State::Closing { .. } => return self.look_at_closing(key, now_ms),
+            _ => return,
+        }
+        let busy = comm.window.outstanding() > 0 || comm.flushes_out > 0;
+        if comm.moved || !busy {
+            comm.moved = false;
+            comm.warned = false;
+            comm.since_ms = now_ms;
+            return;
+        }
+        let idle_ms = now_ms.saturating_sub(comm.since_ms);
+        let warned = comm.warned;
+        // A request that is done waits for the caller's test, not for the network.
+        let Some(stage) = self.comms.get(key).and_then(|c| self.stage_of(key, c)) else {
+            return;
+        };
+        if self
+            .config
+            .stall_fail_ms
+            .is_some_and(|limit| idle_ms >= limit)
+        {
+            let seq = self.comms.get(key).map(|c| c.window.oldest());
+            self.fail(key, seq, Why::Stalled { idle_ms, stage });
+        } else if !warned
+            && self
+                .config
+                .stall_warn_ms
+                .is_some_and(|limit| idle_ms >= limit)
+        {
+            self.warn(key, idle_ms, stage);
+        }
+    }
+
+    fn warn(&mut self, key: Key, idle_ms: u64, stage: Stage) {
+        let Some(comm) = self.comms.get_mut(key) else {
+            return;
+        };
+        comm.warned = true;
+        let event = Event::Stalled {
+            comm: CommKey(key),
+            local_id: comm.local_id,
+            stage,
+            oldest_seq: comm.window.oldest(),
+            outstanding: comm.window.outstanding() + comm.flushes_out,
+            idle_ms,
+        };
+        self.event(event);
+    }
+
+    /// A CLOSE that the provider does not take is given up at the bound of connect: close is always
+    /// bounded.
+    fn look_at_closing(&mut self, key: Key, now_ms: u64) {
+        let Some(comm) = self.comms.get_mut(key) else {
+            return;
+        };
+        let overdue = now_ms.saturating_sub(comm.since_ms) > self.config.connect_timeout_ms;
+        if overdue && self.outbox.waiting(key.index()) > 0 {
+            comm.state = State::Closing { say_close: false };
+            self.drop_queued(key);
+            self.reap_if_quiet(key);
+        }
+    }
+
+    /// What a communicator waits for: the most telling of its oldest unfinished request.
+    pub(crate) fn stage_of(&self, key: Key, comm: &Comm<D>) -> Option<Stage> {
+        match comm.state {
+            State::Connecting => return Some(self.connect_stage(key)),
+            State::Answering | State::Refusing { .. } => return Some(Stage::SendConnResp),
+            _ if self.outbox.waiting(key.index()) > 0 => return Some(Stage::Posting),
+            _ => {}
+        }
+        let live = self.oldest_live(comm)?;
+        Some(if live.flying != 0 {
+            Stage::Completions
+        } else if comm.kind == CommKind::Send {
+            Stage::AwaitCtrl
+        } else {
+            Stage::AwaitData
+        })
+    }
+
+    fn oldest_live(&self, comm: &Comm<D>) -> Option<&request::Request> {
+        let mut seq = comm.window.oldest();
+        for _ in 0..comm.window.outstanding() {
+            if let Lookup::Within(Slot::Active(index)) = comm.window.lookup(seq) {
+                let request = self
+                    .requests
+                    .key_at(index)
+                    .and_then(|k| self.requests.get(k));
+                if let Some(request) = request.filter(|r| r.state == request::State::Live) {
+                    return Some(request);
+                }
+            }
+            seq = seq.wrapping_add(1);
+        }
+        if comm.flushes_out == 0 {
+            return None;
+        }
+        self.requests.iter().map(|(_, r)| r).find(|r| {
+            r.kind == request::Kind::Flush
+                && r.state == request::State::Live
+                && self
+                    .comms
+                    .get(r.comm)
+                    .is_some_and(|c| c.local_id == comm.local_id)
+        })
+    }
+}

@@ -1,0 +1,287 @@
+//! The window of sequence numbers of one communicator (protocol 2e.9).
+//!
+//! ```text
+//!      oldest                    next              oldest + WINDOW
+//!        |  done or in progress    |  not started     |
+//!   -----+-------------------------+------------------+----- sequence numbers, modulo 2^SEQ_BITS
+//!        ^ moves when its message  ^ moves by our own isend / irecv
+//!          was taken by test()
+//! ```
+//!
+//! What the peer sends early (CTRL before isend, eager data before irecv) waits in a slot between
+//! `next` and the end. `next - oldest` never exceeds the in-flight cap, and the peer keeps the same
+//! cap, so a peer that plays by the rules is never beyond the window: `2 * INFLIGHT_MAX <= WINDOW`.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::marker::PhantomData;
+
+use crate::dialect::{Bounds, Dialect};
+
+/// What a sequence number stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// Nobody has started this message here.
+    Empty,
+    /// Something of the peer waits for our call: the index of the held item.
+    Early(u32),
+    /// Our request: its slot index.
+    Active(u32),
+    /// Finished and taken.
+    Done,
+}
+
+/// Where a sequence number lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// Inside the window.
+    Within(Slot),
+    /// Before it: finished long ago.
+    Past,
+    /// Beyond it.
+    Beyond,
+}
+
+const TAG_SHIFT: u32 = 30;
+const INDEX_MASK: u32 = (1 << TAG_SHIFT) - 1;
+
+const fn pack(slot: Slot) -> u32 {
+    match slot {
+        Slot::Empty => 0,
+        Slot::Early(index) => 1 << TAG_SHIFT | (index & INDEX_MASK),
+        Slot::Active(index) => 2 << TAG_SHIFT | (index & INDEX_MASK),
+        Slot::Done => 3 << TAG_SHIFT,
+    }
+}
+
+const fn unpack(word: u32) -> Slot {
+    let index = word & INDEX_MASK;
+    match word >> TAG_SHIFT {
+        0 => Slot::Empty,
+        1 => Slot::Early(index),
+        2 => Slot::Active(index),
+        _ => Slot::Done,
+    }
+}
+
+/// The window: 4 bytes a slot.
+#[derive(Debug)]
+pub(crate) struct Window<D> {
+    slots: Box<[u32]>,
+    oldest: u16,
+    next: u16,
+    dialect: PhantomData<D>,
+}
+
+impl<D: Dialect> Window<D> {
+    const SLOT_MASK: u16 = D::WINDOW - 1;
+    const SEQ_MASK: u16 = Bounds::<D>::SEQ_MASK;
+
+    pub(crate) fn new() -> Self {
+        let slots = vec![0; usize::from(D::WINDOW)].into_boxed_slice();
+        Self {
+            slots,
+            oldest: 0,
+            next: 0,
+            dialect: PhantomData,
+        }
+    }
+
+    /// Sequence number of our oldest message that test() has not taken.
+    pub(crate) const fn oldest(&self) -> u16 {
+        self.oldest
+    }
+
+    /// Messages of ours between the oldest that is not taken and the next.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u16 {
+        self.next.wrapping_sub(self.oldest) & Self::SEQ_MASK
+    }
+
+    /// Whether our side may start another message.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.outstanding() < D::INFLIGHT_MAX
+    }
+
+    #[inline]
+    pub(crate) fn lookup(&self, seq: u16) -> Lookup {
+        let ahead = seq.wrapping_sub(self.oldest) & Self::SEQ_MASK;
+        if ahead < D::WINDOW {
+            Lookup::Within(unpack(self.slots[usize::from(seq & Self::SLOT_MASK)]))
+        } else if (self.oldest.wrapping_sub(seq) & Self::SEQ_MASK) <= D::WINDOW {
+            Lookup::Past
+        } else {
+            Lookup::Beyond
+        }
+    }
+
+    /// The slot of our next message: empty, or something of the peer.
+    #[inline]
+    pub(crate) fn peek_next(&self) -> Slot {
+        unpack(self.slots[usize::from(self.next & Self::SLOT_MASK)])
+    }
+
+    /// Starts our next message with request `index`; returns its sequence number. The caller asked
+    /// [`Window::has_room`].
+    #[inline]
+    pub(crate) fn start(&mut self, index: u32) -> u16 {
+        let seq = self.next;
+        self.slots[usize::from(seq & Self::SLOT_MASK)] = pack(Slot::Active(index));
+        self.next = seq.wrapping_add(1) & Self::SEQ_MASK;
+        seq
+    }
+
+    /// Keeps something early of the peer for a message that looked [`Slot::Empty`].
+    pub(crate) fn hold(&mut self, seq: u16, index: u32) {
+        self.slots[usize::from(seq & Self::SLOT_MASK)] = pack(Slot::Early(index));
+    }
+
+    /// Our message was taken: frees its slot, and all finished ones before the first unfinished.
+    #[inline]
+    pub(crate) fn finish(&mut self, seq: u16) {
+        self.slots[usize::from(seq & Self::SLOT_MASK)] = pack(Slot::Done);
+        while self.oldest != self.next {
+            let slot = &mut self.slots[usize::from(self.oldest & Self::SLOT_MASK)];
+            if *slot != pack(Slot::Done) {
+                break;
+            }
+            *slot = pack(Slot::Empty);
+            self.oldest = self.oldest.wrapping_add(1) & Self::SEQ_MASK;
+        }
+    }
+
+    /// Takes everything that waits for our call; for teardown.
+    pub(crate) fn drain_early(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.slots
+            .iter_mut()
+            .filter_map(|word| match unpack(*word) {
+                Slot::Early(index) => {
+                    *word = pack(Slot::Empty);
+                    Some(index)
+                }
+                _ => None,
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{Base, Tiny};
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Start,
+        Hold(u16),
+        Finish(usize),
+        Lookup(u16),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let op = prop_oneof![
+            4 => Just(Op::Start),
+            1 => (0..256u16).prop_map(Op::Hold),
+            4 => any::<usize>().prop_map(Op::Finish),
+            1 => any::<u16>().prop_map(Op::Lookup),
+        ];
+        proptest::collection::vec(op, 0..600)
+    }
+
+    /// The model: unbounded message numbers, no slots, no wrap.
+    #[derive(Default)]
+    struct Model {
+        next: u64,
+        live: Vec<u64>,
+        early: BTreeMap<u64, u32>,
+    }
+
+    impl Model {
+        fn oldest(&self) -> u64 {
+            self.live.iter().copied().min().unwrap_or(self.next)
+        }
+    }
+
+    fn apply<D: Dialect>(window: &mut Window<D>, model: &mut Model, op: &Op) {
+        let count = 1u64 << D::SEQ_BITS;
+        let wire = |n: u64| u16::try_from(n % count).unwrap();
+        match *op {
+            Op::Start if window.has_room() => {
+                let held = model.early.remove(&model.next);
+                assert_eq!(window.peek_next(), held.map_or(Slot::Empty, Slot::Early));
+                let index = u32::try_from(model.next % 1000).unwrap();
+                assert_eq!(window.start(index), wire(model.next));
+                model.live.push(model.next);
+                model.next += 1;
+            }
+            Op::Start => assert!(model.next - model.oldest() >= u64::from(D::INFLIGHT_MAX)),
+            Op::Hold(ahead) => {
+                let n = model.next + u64::from(ahead % D::WINDOW);
+                if window.lookup(wire(n)) == Lookup::Within(Slot::Empty)
+                    && n < model.oldest() + u64::from(D::WINDOW)
+                {
+                    window.hold(wire(n), 7);
+                    assert_eq!(model.early.insert(n, 7), None);
+                }
+            }
+            Op::Finish(pick) if !model.live.is_empty() => {
+                let n = model.live.swap_remove(pick % model.live.len());
+                window.finish(wire(n));
+                assert!(!matches!(
+                    window.lookup(wire(n)),
+                    Lookup::Within(Slot::Active(_))
+                ));
+            }
+            Op::Finish(_) => {}
+            Op::Lookup(raw) => {
+                let n = (0..count)
+                    .map(|d| model.oldest() + d)
+                    .find(|&n| wire(n) == raw % u16::try_from(count).unwrap())
+                    .unwrap();
+                let inside = n < model.oldest() + u64::from(D::WINDOW);
+                assert_eq!(matches!(window.lookup(wire(n)), Lookup::Within(_)), inside);
+                assert_eq!(
+                    window.lookup(wire(n)) == Lookup::Within(Slot::Early(7)),
+                    model.early.contains_key(&n)
+                );
+            }
+        }
+        assert_eq!(u64::from(window.outstanding()), model.next - model.oldest());
+    }
+
+    proptest! {
+        #[test]
+        fn follows_the_model(ops in ops()) {
+            let (mut window, mut model) = (Window::<Base>::new(), Model::default());
+            ops.iter().for_each(|op| apply(&mut window, &mut model, op));
+        }
+
+        #[test]
+        fn follows_the_model_with_three_bits(ops in ops()) {
+            let (mut window, mut model) = (Window::<Tiny>::new(), Model::default());
+            ops.iter().for_each(|op| apply(&mut window, &mut model, op));
+        }
+    }
+
+    #[test]
+    fn a_legal_peer_is_never_beyond() {
+        // Both sides keep their cap: whatever we have not taken, the peer's newest is inside.
+        let mut window = Window::<Base>::new();
+        for _ in 0..3000 {
+            while window.has_room() {
+                window.start(1);
+            }
+            for ahead in 0..Base::INFLIGHT_MAX {
+                let seq = window.next.wrapping_add(ahead) & 0x3FF;
+                assert!(
+                    matches!(window.lookup(seq), Lookup::Within(Slot::Empty)),
+                    "{ahead}"
+                );
+            }
+            window.finish(window.oldest());
+        }
+    }
+}
