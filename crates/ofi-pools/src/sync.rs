@@ -12,13 +12,10 @@
 use loom::sync as imp;
 #[cfg(not(loom))]
 use std::sync as imp;
+use std::sync::PoisonError;
 
 /// A lock that a panic of another holder does not close: what it guards here is consistent
 /// between any two statements of a holder.
-#[expect(
-    clippy::disallowed_types,
-    reason = "this is the module the ban points to"
-)]
 pub(crate) struct Mutex<T>(imp::Mutex<T>);
 
 pub(crate) type Guard<'a, T> = imp::MutexGuard<'a, T>;
@@ -29,7 +26,7 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> Guard<'_, T> {
-        self.0.lock().unwrap_or_else(imp::PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -42,9 +39,7 @@ impl Condvar {
     }
 
     pub(crate) fn wait<'a, T>(&self, guard: Guard<'a, T>) -> Guard<'a, T> {
-        self.0
-            .wait(guard)
-            .unwrap_or_else(imp::PoisonError::into_inner)
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn notify_all(&self) {

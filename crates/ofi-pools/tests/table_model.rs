@@ -90,7 +90,7 @@ impl Both {
                 prop_assert_eq!(before, None, "a key is handed out once");
                 self.keys.push(key);
                 self.addresses
-                    .insert(key, std::ptr::from_ref(self.table.get(key).unwrap()));
+                    .insert(key, core::ptr::from_ref(self.table.get(key).unwrap()));
             }
             Err(Full { value: back, max }) => {
                 prop_assert_eq!(announced, None);
@@ -113,7 +113,7 @@ impl Both {
             prop_assert_eq!(self.table.contains(key), expected.is_some());
             if expected.is_some() {
                 prop_assert_eq!(self.table.key_at(key.index()), Some(key));
-                let address = std::ptr::from_ref(self.table.get(key).unwrap());
+                let address = core::ptr::from_ref(self.table.get(key).unwrap());
                 prop_assert_eq!(address, self.addresses[&key], "values do not move");
             }
         }

@@ -342,11 +342,13 @@ impl<R> MrCache<R> {
         }
     }
 
+    /// The registration that a ticket stands for; its range is compared too, since another cache
+    /// counts its serials from the same start.
     fn take_pending(&mut self, ticket: &Ticket) -> Option<Pending> {
-        let at = self
-            .pending
-            .iter()
-            .position(|pending| pending.serial == ticket.serial)?;
+        let (span, class) = (ticket.request.span().ok()?, ticket.request.class());
+        let at = self.pending.iter().position(|pending| {
+            pending.serial == ticket.serial && pending.span == span && pending.class == class
+        })?;
         Some(self.pending.swap_remove(at))
     }
 
