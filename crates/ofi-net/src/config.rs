@@ -67,8 +67,9 @@ pub struct Config {
     pub net_latency_us: Option<u32>,
     /// Abort the process at the first error a call returns (`ABORT_ON_ERROR`). The C edge's matter.
     pub abort_on_error: bool,
-    /// Where sysfs is mounted: PCI paths and link speeds are read below it.
-    pub sysfs_root: PathBuf,
+    /// What stands for `/` where facts about the host are read (`sys/`, `proc/`); tests give a
+    /// directory of their own.
+    pub fs_root: PathBuf,
 }
 
 impl Config {
@@ -140,7 +141,7 @@ impl Config {
             flush: !values.flag(Id::GdrFlushDisable),
             net_latency_us: u32::try_from(values.number(Id::NetLatency)).ok(),
             abort_on_error: values.flag(Id::AbortOnError),
-            sysfs_root: Path::new("/sys").to_owned(),
+            fs_root: Path::new("/").to_owned(),
         }
     }
 }

@@ -224,6 +224,10 @@ codes! {
     Poisoned = 603, EIO, "this device is out of order",
         ["an earlier error that the log names"],
         "end this process; see the first error in the log";
+    /// More flushes than slots.
+    TooManyFlushes = 604, ENOSPC, "too many flushes are outstanding",
+        ["flushes are started and never tested"],
+        "test the requests that iflush gave";
     /// A libfabric call failed.
     Fabric = 701, EIO, "a libfabric call failed",
         ["see the text of libfabric"],

@@ -14,6 +14,7 @@ impl From<Error> for NetError {
             Error::OutOfIds => Code::OutOfIds,
             Error::AlreadyAccepted => Code::AlreadyAccepted,
             Error::TooLong { .. } => Code::TooLong,
+            Error::TooManyFlushes => Code::TooManyFlushes,
             Error::KeyTooWide { .. } => Code::KeyTooWide,
             Error::BadHandle(_) => Code::CorruptHandle,
             Error::Failed(failure) => return Self::from(failure).mark_reported(),
