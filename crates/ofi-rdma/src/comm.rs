@@ -71,9 +71,9 @@ pub(crate) struct Comm<D: Dialect> {
     pub(crate) peer: Peer,
     pub(crate) window: Window<D>,
     pub(crate) failure: Option<Failure>,
-    /// Sends that are not eager and not taken by test(): no eager send while there are any (2e.2).
+    /// Sends that are not eager and not taken by `test`: no eager send while there are any (2e.2).
     pub(crate) writes_out: u16,
-    /// Flushes not taken by test().
+    /// Flushes not taken by `test`.
     pub(crate) flushes_out: u16,
     /// Operations at the provider, of this communicator and its requests.
     pub(crate) flying: u32,
@@ -81,8 +81,6 @@ pub(crate) struct Comm<D: Dialect> {
     pub(crate) own_flying: bool,
     /// CTRLs whose send completed (for CLOSE).
     pub(crate) ctrls_done: u64,
-    /// CTRLs sent or queued.
-    pub(crate) ctrls: u64,
     /// Something completed since the last look of the stall detector.
     pub(crate) moved: bool,
     /// When something was last known to move; for connecting: when it began.
@@ -109,7 +107,6 @@ impl<D: Dialect> Comm<D> {
             flying: 0,
             own_flying: false,
             ctrls_done: 0,
-            ctrls: 0,
             moved: true,
             since_ms: now_ms,
             warned: false,

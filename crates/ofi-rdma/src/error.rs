@@ -5,6 +5,10 @@ use crate::port::{Cause, Lane};
 
 /// A refused command. Nothing was changed by it unless it says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(
+    clippy::error_impl_error,
+    reason = "read as ofi_rdma::Error, the one error of every command"
+)]
 pub enum Error {
     /// The communicator does not exist (any more), or is of another kind.
     #[error("no such communicator: closed before, or not of the kind that this call takes")]
@@ -194,7 +198,7 @@ pub enum Stage {
     /// CONN went out, no answer: the peer has not called accept, or its answer cannot reach us.
     #[error("waiting for the peer's answer (it has not called accept, or cannot reach this host)")]
     AwaitConnResp,
-    /// CONN_RESP is not sent yet.
+    /// `CONN_RESP` is not sent yet.
     #[error("the answer to the connection message could not be sent")]
     SendConnResp,
     /// Posts wait for room in the provider.

@@ -48,7 +48,7 @@ pub enum Stray {
     },
     /// CONN for no listener, or for one that has its connection: the listener id.
     Conn(u32),
-    /// CONN_RESP for no connecting communicator: the id.
+    /// `CONN_RESP` for no connecting communicator: the id.
     ConnResp(u32),
     /// CTRL for no send communicator, or repeated: id and sequence number.
     Ctrl(u32, u16),

@@ -36,6 +36,8 @@
 //! pump, demux, complete, test); `stall` (deadlines).
 //!
 //! Not here: memory registration, addresses of peers, buffers, threads: see `ofi-net`.
+#![doc = ""]
+#![doc = include_str!("../README.md")]
 #![no_std]
 #![forbid(unsafe_code)]
 

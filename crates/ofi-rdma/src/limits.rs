@@ -6,7 +6,7 @@ pub const MAX_RAILS: usize = 4;
 /// Bytes of an endpoint name on the wire (protocol 2b, 2c.3).
 pub const EP_NAME_BYTES: usize = 56;
 
-/// Bytes of CONN and CONN_RESP (protocol 2c.3).
+/// Bytes of CONN and `CONN_RESP` (protocol 2c.3).
 pub const CONN_BYTES: usize = 528;
 
 /// Bytes of the longest CTRL: four rails, 64-bit keys (protocol 2c.4).
@@ -22,7 +22,7 @@ pub const CONTROL_BUFFER_BYTES: usize = CONN_BYTES;
 /// plugin tables report sizes as `int`.
 pub const MESSAGE_BYTES_MAX: u64 = i32::MAX as u64;
 
-/// Flushes of one communicator not taken by test(): they have slots of their own beyond the cap of
+/// Flushes of one communicator not taken by `test`: they have slots of their own beyond the cap of
 /// messages, because a flush is never answered "not now" (decision 10).
 pub const FLUSHES_MAX: u16 = 1024;
 

@@ -1,10 +1,10 @@
 //! The seam between the engine and whatever moves bytes: libfabric in production, a virtual network
 //! in the simulator.
 //!
-//! The engine describes an operation ([`Post`]); the port turns it into one call of the provider and
+//! The engine describes an operation ([`Post`](crate::Post)); the port turns it into one call of the provider and
 //! says what became of it ([`Outcome`]). The engine never sees an address of this process other than
 //! as a number, and never owns registered memory: control messages are encoded by
-//! [`Post::encode`] straight into a buffer of the port.
+//! [`Post::encode`](crate::Post::encode) straight into a buffer of the port.
 
 use crate::limits::{EP_NAME_BYTES, MAX_RAILS};
 
@@ -107,7 +107,7 @@ pub struct Token(pub u64);
 /// What an operation does. One variant is one libfabric call (protocol 2c.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// `fi_send` of `len` bytes that [`Post::encode`] writes; never with CQ data (trap 1). May go out
+    /// `fi_send` of `len` bytes that [`Post::encode`](crate::Post::encode) writes; never with CQ data (trap 1). May go out
     /// by inject.
     Control {
         /// Where to.
@@ -180,7 +180,7 @@ pub enum Outcome {
 }
 
 /// Why the provider failed an operation: the numbers of `fi_cq_err_entry` or a return code
-/// (fi_cq(3), fi_errno(3)).
+/// (`fi_cq(3)`, `fi_errno(3)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Cause {
     /// Positive errno or libfabric error number (absolute value).

@@ -115,7 +115,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             _ if self.outbox.waiting(key.index()) > 0 => return Some(Stage::Posting),
             _ => {}
         }
-        let live = self.oldest_live(comm)?;
+        let live = self.oldest_live(key, comm)?;
         Some(if live.flying != 0 {
             Stage::Completions
         } else if comm.kind == CommKind::Send {
@@ -125,7 +125,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         })
     }
 
-    fn oldest_live(&self, comm: &Comm<D>) -> Option<&request::Request> {
+    fn oldest_live(&self, key: Key, comm: &Comm<D>) -> Option<&request::Request> {
         let mut seq = comm.window.oldest();
         for _ in 0..comm.window.outstanding() {
             if let Lookup::Within(Slot::Active(index)) = comm.window.lookup(seq) {
@@ -133,7 +133,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                     .requests
                     .key_at(index)
                     .and_then(|k| self.requests.get(k));
-                if let Some(request) = request.filter(|r| r.state == request::State::Live) {
+                if let Some(request) =
+                    request.filter(|r| r.comm == key && r.state == request::State::Live)
+                {
                     return Some(request);
                 }
             }
@@ -142,13 +144,13 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if comm.flushes_out == 0 {
             return None;
         }
-        self.requests.iter().map(|(_, r)| r).find(|r| {
-            r.kind == request::Kind::Flush
-                && r.state == request::State::Live
-                && self
-                    .comms
-                    .get(r.comm)
-                    .is_some_and(|c| c.local_id == comm.local_id)
-        })
+        let flushes = self
+            .requests
+            .iter()
+            .map(|(_, r)| r)
+            .filter(|r| r.comm == key);
+        let mut live =
+            flushes.filter(|r| r.kind == request::Kind::Flush && r.state == request::State::Live);
+        live.next()
     }
 }

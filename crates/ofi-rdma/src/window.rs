@@ -87,7 +87,7 @@ impl<D: Dialect> Window<D> {
         }
     }
 
-    /// Sequence number of our oldest message that test() has not taken.
+    /// Sequence number of our oldest message that `test` has not taken.
     pub(crate) const fn oldest(&self) -> u16 {
         self.oldest
     }

@@ -30,8 +30,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let say_close = self.config.close_messages
             && c.kind == CommKind::Recv
             && c.state == State::Up
-            && c.failure.is_none()
-            && c.ctrls > 0;
+            && c.failure.is_none();
         c.state = State::Closing { say_close };
         c.since_ms = now_ms;
         let child = c.child.take();
@@ -66,7 +65,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let mut seq = comm.window.oldest();
         for _ in 0..comm.window.outstanding() {
             if let Lookup::Within(Slot::Active(index)) = comm.window.lookup(seq) {
-                owned.extend(self.requests.key_at(index));
+                // A request that `test` reported failed may be gone, its slot another's by now.
+                let owner = self.requests.key_at(index);
+                let ours = |k: &Key| self.requests.get(*k).is_some_and(|r| r.comm == key);
+                owned.extend(owner.filter(ours));
             }
             seq = seq.wrapping_add(1);
         }
@@ -91,8 +93,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if comm.flying > 0 || self.outbox.waiting(key.index()) > 0 {
             return;
         }
-        // CLOSE only if every CTRL went out: its counter is what the sender waits for.
-        if say_close && comm.ctrls_done == comm.ctrls {
+        // Its counter is what the sender waits for: the CTRLs that went out.
+        if say_close && comm.ctrls_done > 0 {
             comm.state = State::Closing { say_close: false };
             self.queue_own(key, OpKind::Close);
             return;

@@ -94,7 +94,6 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return;
         };
         let seq = c.window.start(key.index());
-        c.ctrls += 1;
         c.moved = true;
         if let Some(request) = self.requests.get_mut(key) {
             request.seq = seq;

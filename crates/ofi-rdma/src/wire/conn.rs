@@ -86,7 +86,7 @@ fn decode_rails(bytes: &[u8], at: usize, field: &'static str) -> Result<u8, Deco
     u8::try_from(value)
         .ok()
         .filter(|&rails| rails >= 1 && usize::from(rails) <= MAX_RAILS)
-        .ok_or(DecodeError::Field {
+        .ok_or_else(|| DecodeError::Field {
             field,
             value: u64::from(value),
         })
@@ -97,7 +97,7 @@ fn decode_id(bytes: &[u8], at: usize, field: &'static str) -> Result<u32, Decode
     let value = le_u32(bytes, at);
     ofi_imm::CommId::new(value)
         .map(ofi_imm::CommId::get)
-        .ok_or(DecodeError::Field {
+        .ok_or_else(|| DecodeError::Field {
             field,
             value: u64::from(value),
         })
