@@ -1,1 +1,51 @@
-//! Safe libfabric: info, fabric, domain, address vector, completion queue, endpoint, memory region
+//! Safe libfabric: see the map below.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`Library`] | found and loaded at run time, from `ofi-sys` |
+//! | [`Hints`], [`InfoList`], [`Info`] | what to ask for, what there is |
+//! | [`Fabric`], [`Domain`], [`Av`], [`Cq`], [`Endpoint`], [`Mr`] | the objects, closed in dependency order (`fid.rs`) |
+//! | [`post`] | layer 1: unsafe posts with a written contract |
+//! | [`CqEntry`], [`CompletionError`] | what came of operations |
+//! | [`FabricError`], [`Posted`] | what came of calls |
+
+#![expect(
+    clippy::doc_markdown,
+    reason = "names of man pages and C constants are plain text here"
+)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod av;
+mod completion;
+mod context;
+mod cq;
+mod domain;
+mod endpoint;
+mod error;
+mod fabric;
+mod fid;
+mod flags;
+mod hints;
+mod info;
+mod mr;
+mod options;
+pub mod post;
+mod version;
+
+pub use av::{ADDRESS_LEN_MAX, Av, PeerAddr};
+pub use completion::CompletionError;
+pub use context::Context2;
+pub use cq::{Cq, CqEntry, CqPoll};
+pub use domain::Domain;
+pub use endpoint::{Endpoint, EndpointSetup};
+pub use error::{CloseFailed, Errno, FabricError, Posted};
+pub use fabric::Fabric;
+pub use fid::leak_count;
+pub use flags::{Access, Caps, CompletionFlags, CqBind, Mode, MrMode, PostFlags};
+pub use hints::Hints;
+pub use info::{Info, InfoBuf, InfoIter, InfoList, Nic, PciAddress, Progress, Threading};
+pub use mr::{Desc, Dmabuf, Memory, Mr, MrRequest};
+pub use ofi_sys::{self as sys, Attempt, Library, LoadError, consts};
+pub use options::{BoolOption, SizeOption};
+pub use post::{Sink, Source, Target};
+pub use version::Version;
