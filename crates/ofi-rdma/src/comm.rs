@@ -8,6 +8,7 @@ use crate::dialect::Dialect;
 use crate::error::{Failure, Mismatch};
 use crate::limits::MAX_RAILS;
 use crate::port::PeerAddr;
+use crate::state::{CommInput, CommState};
 use crate::window::Window;
 use crate::wire::conn::Conn;
 
@@ -22,39 +23,6 @@ pub enum CommKind {
     Recv,
 }
 
-/// The states of a communicator and what leads from one to the next: the tests print this table.
-///
-/// ```text
-/// send:  Connecting --CONN_RESP accepted--> Up --close--> Closing --drained--> gone
-/// recv:  Answering --CONN_RESP sent--> Up --close--> Closing --drained--> gone
-///        Refusing --CONN_RESP sent--> failed (rail counts differ)
-/// listener: Listening --CONN taken, answered--> Accepted
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Listener: no connection yet (one may be half made).
-    Listening,
-    /// Listener: gave its communicator.
-    Accepted,
-    /// Send: CONN queued or sent, no answer taken.
-    Connecting,
-    /// Receive: `CONN_RESP` queued or sent.
-    Answering,
-    /// Receive: as Answering, for a peer set up differently: it is told, then this fails.
-    Refusing {
-        what: Mismatch,
-        ours: u32,
-        theirs: u32,
-    },
-    /// Messages flow.
-    Up,
-    /// The caller closed it; operations are still at the provider, or CLOSE has to go out.
-    Closing {
-        /// CLOSE is to be sent once all is quiet.
-        say_close: bool,
-    },
-}
-
 /// Addresses of the peer's endpoints.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Peer {
@@ -65,7 +33,9 @@ pub(crate) struct Peer {
 #[derive(Debug)]
 pub(crate) struct Comm<D: Dialect> {
     pub(crate) kind: CommKind,
-    pub(crate) state: State,
+    pub(crate) state: CommState,
+    /// Refusing: what differs, ours, theirs.
+    pub(crate) refusal: Option<(Mismatch, u32, u32)>,
     pub(crate) local_id: u32,
     pub(crate) remote_id: u32,
     pub(crate) peer: Peer,
@@ -93,10 +63,11 @@ pub(crate) struct Comm<D: Dialect> {
 }
 
 impl<D: Dialect> Comm<D> {
-    pub(crate) fn new(kind: CommKind, state: State, local_id: u32, now_ms: u64) -> Self {
+    pub(crate) fn new(kind: CommKind, state: CommState, local_id: u32, now_ms: u64) -> Self {
         Self {
             kind,
             state,
+            refusal: None,
             local_id,
             remote_id: 0,
             peer: Peer::default(),
@@ -115,10 +86,21 @@ impl<D: Dialect> Comm<D> {
         }
     }
 
+    /// Takes a step of its state machine; false when the table has none.
+    pub(crate) const fn step(&mut self, input: CommInput) -> bool {
+        match self.state.next(input) {
+            Some(next) => {
+                self.state = next;
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Whether messages of the peer may still touch it.
     #[inline]
     pub(crate) const fn takes_messages(&self) -> bool {
-        self.failure.is_none() && !matches!(self.state, State::Closing { .. })
+        self.failure.is_none() && !self.state.is_closed()
     }
 }
 

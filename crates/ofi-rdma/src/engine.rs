@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use ofi_pools::{IdPool, Key, Table};
 use ofi_sched::{Policy, RailCount, Threshold};
 
-use crate::comm::{ById, Comm, CommKind, State};
+use crate::comm::{ById, Comm, CommKind};
 use crate::config::{Config, ConfigError};
 use crate::dialect::{Base, Bounds, Dialect};
 use crate::error::{Error, Failure, OpKind, Stage, Why};
@@ -16,6 +16,7 @@ use crate::limits::{EVENTS_MAX, ID_QUARANTINE, MAX_RAILS};
 use crate::outbox::Outbox;
 use crate::port::{RegionId, RxId};
 use crate::request::{self, Request};
+use crate::state::CommState;
 
 /// What the peer sent before our call: kept until that call (protocol 2.k 1, 2.k 4).
 #[derive(Clone, Copy, Debug)]
@@ -179,7 +180,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     #[must_use]
     pub fn comm_info(&self, comm: CommKey) -> Option<CommInfo> {
         let c = self.comms.get(comm.0)?;
-        if matches!(c.state, State::Closing { .. }) {
+        if c.state.is_closed() {
             return None;
         }
         Some(CommInfo {
@@ -187,7 +188,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             local_id: c.local_id,
             remote_id: c.remote_id,
             outstanding: c.window.outstanding() + c.flushes_out,
-            connected: c.state == State::Up,
+            connected: c.state == CommState::Up,
             failure: c.failure,
             stage: self.stage_of(comm.0, c),
         })
@@ -227,7 +228,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// A live communicator of one kind, not failed.
     pub(crate) fn usable(&self, key: CommKey, kind: CommKind) -> Result<&Comm<D>, Error> {
         let comm = self.comms.get(key.0).ok_or(Error::NoSuchComm)?;
-        if comm.kind != kind || matches!(comm.state, State::Closing { .. }) {
+        if comm.kind != kind || comm.state.is_closed() {
             return Err(Error::NoSuchComm);
         }
         match comm.failure {
@@ -239,7 +240,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     pub(crate) fn new_comm(
         &mut self,
         kind: CommKind,
-        state: State,
+        state: CommState,
         now_ms: u64,
     ) -> Result<(Key, u32), Error> {
         let id = self.ids.alloc().ok_or(Error::OutOfIds)?.raw;
@@ -286,7 +287,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
-        if comm.failure.is_some() || matches!(comm.state, State::Closing { .. }) {
+        if comm.failure.is_some() || comm.state.is_closed() {
             self.counters.followers += 1;
             return;
         }

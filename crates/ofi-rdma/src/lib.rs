@@ -31,7 +31,7 @@
 //! # Map, in reading order
 //!
 //! `port` (the seam to the provider), `config`, `limits`, `error`, `event`, `key`; `wire` (bytes);
-//! `dialect` (what changes between generations); `window`, `request`, `comm`, `outbox` (state);
+//! `dialect` (what changes between generations); `state` (the state machines, as tables); `window`, `request`, `comm`, `outbox` (state);
 //! `engine` (the whole); `connection` (connect, accept, close); `datapath` (isend, irecv, flush,
 //! pump, demux, complete, test); `stall` (deadlines).
 //!
@@ -57,6 +57,7 @@ mod outbox;
 mod port;
 mod request;
 mod stall;
+mod state;
 mod window;
 pub mod wire;
 

@@ -5,6 +5,7 @@ use ofi_pools::Key;
 
 use crate::limits::MAX_RAILS;
 use crate::port::{RegionId, RxId};
+use crate::state::{ReqInput, ReqState};
 
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,24 +20,12 @@ pub(crate) enum Kind {
     Flush,
 }
 
-/// Where a request stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Completions are missing.
-    Live,
-    /// All done; `test` has not taken it.
-    Done,
-    /// Nobody will test it (its communicator was closed, or `test` reported its failure): it stays
-    /// until the provider gave back the last operation.
-    Orphan,
-}
-
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) comm: Key,
     pub(crate) region: RegionId,
     pub(crate) kind: Kind,
-    pub(crate) state: State,
+    pub(crate) state: ReqState,
     pub(crate) seq: u16,
     /// Poll epoch in which it was last tested.
     pub(crate) epoch: u32,
@@ -85,7 +74,7 @@ impl Request {
             comm,
             region,
             kind,
-            state: State::Live,
+            state: ReqState::Live,
             seq: 0,
             epoch: 0,
             need: 0,
@@ -112,13 +101,19 @@ impl Request {
         self.queued == 0 && self.flying == 0
     }
 
-    /// Counts a completion; true when it was the last.
-    pub(crate) fn count(&mut self) -> bool {
-        self.have = self.have.saturating_add(1);
-        let last = self.state == State::Live && self.need != 0 && self.have == self.need;
-        if last {
-            self.state = State::Done;
+    /// Takes a step of its state machine; an input its state does not know changes nothing.
+    pub(crate) const fn step(&mut self, input: ReqInput) {
+        if let Some(next) = self.state.next(input) {
+            self.state = next;
         }
-        last
+    }
+
+    /// Counts a completion; the last one finishes it.
+    #[inline]
+    pub(crate) const fn count(&mut self) {
+        self.have = self.have.saturating_add(1);
+        if self.need != 0 && self.have == self.need {
+            self.step(ReqInput::Complete);
+        }
     }
 }

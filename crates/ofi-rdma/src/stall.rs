@@ -7,13 +7,14 @@
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
-use crate::comm::{Comm, CommKind, State};
+use crate::comm::{Comm, CommKind};
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Stage, Why};
 use crate::event::Event;
 use crate::key::CommKey;
-use crate::request;
+use crate::request::{Kind, Request};
+use crate::state::{CommInput, CommState, ReqState};
 use crate::window::{Lookup, Slot};
 
 /// Between two looks: an eighth of the shortest limit, within these bounds.
@@ -43,8 +44,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return;
         };
         match comm.state {
-            State::Up if comm.failure.is_none() => {}
-            State::Closing { .. } => return self.look_at_closing(key, now_ms),
+            CommState::Up if comm.failure.is_none() => {}
+            CommState::Parting | CommState::Ending => return self.look_at_closing(key, now_ms),
             _ => return,
         }
         let busy = comm.window.outstanding() > 0 || comm.flushes_out > 0;
@@ -101,7 +102,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         };
         let overdue = now_ms.saturating_sub(comm.since_ms) > self.config.connect_timeout_ms;
         if overdue && self.outbox.waiting(key.index()) > 0 {
-            comm.state = State::Closing { say_close: false };
+            comm.step(CommInput::GiveUp);
             self.drop_queued(key);
             self.reap_if_quiet(key);
         }
@@ -110,8 +111,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// What a communicator waits for: the most telling of its oldest unfinished request.
     pub(crate) fn stage_of(&self, key: Key, comm: &Comm<D>) -> Option<Stage> {
         match comm.state {
-            State::Connecting => return Some(self.connect_stage(key)),
-            State::Answering | State::Refusing { .. } => return Some(Stage::SendConnResp),
+            CommState::Connecting => return Some(self.connect_stage(key)),
+            CommState::Answering | CommState::Refusing => return Some(Stage::SendConnResp),
             _ if self.outbox.waiting(key.index()) > 0 => return Some(Stage::Posting),
             _ => {}
         }
@@ -125,7 +126,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         })
     }
 
-    fn oldest_live(&self, key: Key, comm: &Comm<D>) -> Option<&request::Request> {
+    fn oldest_live(&self, key: Key, comm: &Comm<D>) -> Option<&Request> {
         let mut seq = comm.window.oldest();
         for _ in 0..comm.window.outstanding() {
             if let Lookup::Within(Slot::Active(index)) = comm.window.lookup(seq) {
@@ -134,7 +135,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                     .key_at(index)
                     .and_then(|k| self.requests.get(k));
                 if let Some(request) =
-                    request.filter(|r| r.comm == key && r.state == request::State::Live)
+                    request.filter(|r| r.comm == key && r.state == ReqState::Live)
                 {
                     return Some(request);
                 }
@@ -149,8 +150,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             .iter()
             .map(|(_, r)| r)
             .filter(|r| r.comm == key);
-        let mut live =
-            flushes.filter(|r| r.kind == request::Kind::Flush && r.state == request::State::Live);
+        let mut live = flushes.filter(|r| r.kind == Kind::Flush && r.state == ReqState::Live);
         live.next()
     }
 }

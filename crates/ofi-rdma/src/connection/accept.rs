@@ -3,13 +3,14 @@
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
-use crate::comm::{CommKind, Peer, State};
+use crate::comm::{CommKind, Peer};
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Error, OpKind, Stage, Why};
 use crate::event::Stray;
 use crate::key::CommKey;
 use crate::port::{Lane, RailPort};
+use crate::state::{CommInput, CommState};
 use crate::wire::conn::Conn;
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
@@ -18,7 +19,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// # Errors
     /// No id left.
     pub fn listen(&mut self) -> Result<(CommKey, u32), Error> {
-        let (key, id) = self.new_comm(CommKind::Listener, State::Listening, 0)?;
+        let (key, id) = self.new_comm(CommKind::Listener, CommState::Listening, 0)?;
         Ok((CommKey(key), id))
     }
 
@@ -36,7 +37,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         port: &mut P,
     ) -> Result<Option<CommKey>, Error> {
         let l = self.usable(listener, CommKind::Listener)?;
-        if l.state == State::Accepted {
+        if l.state == CommState::Accepted {
             return Err(Error::AlreadyAccepted);
         }
         let child = match l.child {
@@ -58,7 +59,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let timeout = self.config.connect_timeout_ms;
         if let Some(c) = self.comms.get(child) {
             let waited_ms = now_ms.saturating_sub(c.since_ms);
-            if c.state != State::Up && c.failure.is_none() && waited_ms > timeout {
+            if c.state != CommState::Up && c.failure.is_none() && waited_ms > timeout {
                 let stage = Stage::SendConnResp;
                 self.fail(child, None, Why::ConnectTimeout { waited_ms, stage });
             }
@@ -66,23 +67,23 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(c) = self.comms.get(child) else {
             return Err(Error::NoSuchComm);
         };
-        let (up, failure) = (c.state == State::Up, c.failure);
+        let (up, failure) = (c.state == CommState::Up, c.failure);
         if let Some(failure) = failure {
-            self.detach_child(listener, State::Listening);
+            self.detach_child(listener, CommInput::ChildLost);
             self.close(CommKey(child), now_ms)?;
             return Err(Error::Failed(failure));
         }
         if !up {
             return Ok(None);
         }
-        self.detach_child(listener, State::Accepted);
+        self.detach_child(listener, CommInput::ChildTaken);
         Ok(Some(CommKey(child)))
     }
 
-    fn detach_child(&mut self, listener: Key, state: State) {
+    fn detach_child(&mut self, listener: Key, input: CommInput) {
         if let Some(l) = self.comms.get_mut(listener) {
             l.child = None;
-            l.state = state;
+            l.step(input);
         }
     }
 
@@ -97,13 +98,14 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(conn) = self.comms.get_mut(listener).and_then(|l| l.message.take()) else {
             return Ok(None);
         };
-        let (state, peer) = match self.mismatch(&conn) {
-            None => (State::Answering, self.resolve_all(&conn, port).ok()),
+        let refusal = self.mismatch(&conn);
+        let (state, peer) = match refusal {
+            None => (CommState::Answering, self.resolve_all(&conn, port).ok()),
             // Only the endpoint that the refusal goes to: a BASE connector learns of the mismatch
             // from our true counts (decision 19).
-            Some((what, ours, theirs)) => {
+            Some(_) => {
                 let peer = Self::resolve_control_0(&conn, port);
-                (State::Refusing { what, ours, theirs }, peer)
+                (CommState::Refusing, peer)
             }
         };
         let Some(peer) = peer else {
@@ -113,6 +115,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let (child, _) = self.new_comm(CommKind::Recv, state, now_ms)?;
         if let Some(c) = self.comms.get_mut(child) {
             c.peer = peer;
+            c.refusal = refusal;
             c.remote_id = conn.local_id;
         }
         if let Some(l) = self.comms.get_mut(listener) {

@@ -5,12 +5,13 @@ use alloc::vec::Vec;
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
-use crate::comm::{CommKind, State};
+use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Error, OpKind};
 use crate::key::CommKey;
-use crate::request::{self, Kind};
+use crate::request::Kind;
+use crate::state::{CommInput, CommState, ReqInput};
 use crate::window::{Lookup, Slot};
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
@@ -23,15 +24,19 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     pub fn close(&mut self, comm: CommKey, now_ms: u64) -> Result<(), Error> {
         let key = comm.0;
         let c = self.comms.get_mut(key).ok_or(Error::NoSuchComm)?;
-        if matches!(c.state, State::Closing { .. }) {
+        if c.state.is_closed() {
             return Err(Error::NoSuchComm);
         }
         // Exactly one CLOSE, only after at least one CTRL (decision 13).
         let say_close = self.config.close_messages
             && c.kind == CommKind::Recv
-            && c.state == State::Up
+            && c.state == CommState::Up
             && c.failure.is_none();
-        c.state = State::Closing { say_close };
+        c.step(if say_close {
+            CommInput::CloseAndSay
+        } else {
+            CommInput::Close
+        });
         c.since_ms = now_ms;
         let child = c.child.take();
         self.drop_queued(key);
@@ -50,7 +55,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             let Some(request) = self.requests.get_mut(owned) else {
                 continue;
             };
-            request.state = request::State::Orphan;
+            request.step(ReqInput::Close);
             if request.is_quiet() {
                 self.drop_request(owned);
             }
@@ -87,17 +92,17 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
-        let State::Closing { say_close } = comm.state else {
-            return;
-        };
-        if comm.flying > 0 || self.outbox.waiting(key.index()) > 0 {
+        let quiet = comm.flying == 0 && self.outbox.waiting(key.index()) == 0;
+        if !quiet || !comm.step(CommInput::Quiet) {
             return;
         }
-        // Its counter is what the sender waits for: the CTRLs that went out.
-        if say_close && comm.ctrls_done > 0 {
-            comm.state = State::Closing { say_close: false };
-            self.queue_own(key, OpKind::Close);
-            return;
+        if comm.state == CommState::Ending {
+            // It was Parting. Nothing to say if no CTRL went out; else how many did: the sender
+            // waits for that many.
+            if comm.ctrls_done > 0 {
+                return self.queue_own(key, OpKind::Close);
+            }
+            comm.step(CommInput::Quiet);
         }
         let id = comm.local_id;
         self.comms.remove(key);

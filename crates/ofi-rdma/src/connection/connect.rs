@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
-use crate::comm::{CommKind, Peer, State};
+use crate::comm::{CommKind, Peer};
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Error, Failure, Mismatch, OpKind, Stage, Why};
@@ -13,6 +13,7 @@ use crate::key::CommKey;
 use crate::limits::EP_NAME_BYTES;
 use crate::outbox::Waiting;
 use crate::port::{Cause, Lane, RailPort};
+use crate::state::{CommInput, CommState};
 use crate::wire::conn::Conn;
 
 /// Whom to connect to: what the handle said.
@@ -41,7 +42,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return Err(Error::BadHandle(target.listener_id));
         }
         let lane = Lane::control(0);
-        let (key, id) = self.new_comm(CommKind::Send, State::Connecting, now_ms)?;
+        let (key, id) = self.new_comm(CommKind::Send, CommState::Connecting, now_ms)?;
         let addr = match port.resolve(lane, &target.control_name) {
             Ok(addr) => addr,
             Err(cause) => {
@@ -75,7 +76,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         port: &mut P,
     ) -> Result<bool, Error> {
         let c = self.usable(comm, CommKind::Send)?;
-        if c.state == State::Up {
+        if c.state == CommState::Up {
             return Ok(true);
         }
         let (has_answer, since_ms) = (c.message.is_some(), c.since_ms);
@@ -89,7 +90,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             };
             self.fail(comm.0, None, why);
         }
-        Ok(self.usable(comm, CommKind::Send)?.state == State::Up)
+        Ok(self.usable(comm, CommKind::Send)?.state == CommState::Up)
     }
 
     /// What a connecting communicator waits for.
@@ -116,7 +117,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 };
                 comm.peer = peer;
                 comm.remote_id = answer.local_id;
-                comm.state = State::Up;
+                comm.step(CommInput::AnswerTaken);
                 comm.since_ms = now_ms;
                 comm.moved = true;
                 let (local_id, remote_id) = (comm.local_id, comm.remote_id);

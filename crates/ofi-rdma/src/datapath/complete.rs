@@ -3,7 +3,7 @@
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
-use crate::comm::{CommKind, State};
+use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{OpKind, Why};
@@ -11,6 +11,7 @@ use crate::event::{Event, Stray};
 use crate::key::{CommKey, Named};
 use crate::port::{Cause, Lane, Token};
 use crate::request;
+use crate::state::{CommInput, ReqState};
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// An accepted operation completed.
@@ -69,20 +70,18 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             );
             return Some(key);
         }
-        match (named.op, comm.state) {
-            (OpKind::ConnResp, State::Answering) => {
-                comm.state = State::Up;
-                let (local_id, remote_id) = (comm.local_id, comm.remote_id);
-                self.event(Event::Connected {
+        if named.op == OpKind::ConnResp && comm.step(CommInput::AnswerSent) {
+            let (local_id, remote_id) = (comm.local_id, comm.remote_id);
+            match comm.refusal {
+                None => self.event(Event::Connected {
                     comm: CommKey(key),
                     local_id,
                     remote_id,
-                });
+                }),
+                Some((what, ours, theirs)) => {
+                    self.fail(key, None, Why::Mismatch { what, ours, theirs });
+                }
             }
-            (OpKind::ConnResp, State::Refusing { what, ours, theirs }) => {
-                self.fail(key, None, Why::Mismatch { what, ours, theirs });
-            }
-            _ => {}
         }
         Some(key)
     }
@@ -126,7 +125,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             ),
         }
         let request = self.requests.get(named.owner)?;
-        if request.state == request::State::Orphan && request.is_quiet() {
+        if request.state == ReqState::Orphan && request.is_quiet() {
             self.drop_request(named.owner);
         }
         Some(key)

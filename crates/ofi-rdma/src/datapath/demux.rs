@@ -6,13 +6,14 @@ use alloc::boxed::Box;
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
-use crate::comm::{CommKind, State};
+use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::{Early, EarlyCtrl, Engine};
 use crate::error::{Mismatch, Violation, Why};
 use crate::event::Stray;
 use crate::port::RxId;
 use crate::request::Kind;
+use crate::state::CommState;
 use crate::window::{Lookup, Slot};
 use crate::wire::MessageType;
 use crate::wire::close::Close;
@@ -241,9 +242,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     fn on_conn(&mut self, bytes: &[u8]) -> Option<()> {
         let conn = Conn::decode(bytes).ok()?;
         let (kind, state) = if conn.is_response {
-            (CommKind::Send, State::Connecting)
+            (CommKind::Send, CommState::Connecting)
         } else {
-            (CommKind::Listener, State::Listening)
+            (CommKind::Listener, CommState::Listening)
         };
         let (id, is_response) = (conn.remote_id, conn.is_response);
         let comm = self

@@ -5,7 +5,7 @@ use ofi_sched::Policy;
 
 use super::isend::checked_len;
 use super::{Admission, NotNow};
-use crate::comm::{CommKind, State};
+use crate::comm::CommKind;
 use crate::config::KeyWidth;
 use crate::dialect::Dialect;
 use crate::engine::{Early, Engine};
@@ -15,6 +15,7 @@ use crate::limits::MAX_RAILS;
 use crate::outbox::Waiting;
 use crate::port::{Lane, RegionId};
 use crate::request::{Kind, Request};
+use crate::state::CommState;
 use crate::window::Slot;
 use crate::wire::ctrl::ctrl_bytes;
 
@@ -43,7 +44,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let len = checked_len(buf.len)?;
         self.check_keys(buf)?;
         let c = self.usable(comm, CommKind::Recv)?;
-        let refusal = if c.state != State::Up {
+        let refusal = if c.state != CommState::Up {
             Some(NotNow::Connecting)
         } else {
             self.refusal(comm.0.index(), c.window.has_room())

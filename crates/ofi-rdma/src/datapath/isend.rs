@@ -4,7 +4,7 @@ use ofi_pools::Key;
 use ofi_sched::Policy;
 
 use super::{Admission, NotNow};
-use crate::comm::{CommKind, State};
+use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::{Early, EarlyCtrl, Engine};
 use crate::error::{Error, OpKind};
@@ -13,6 +13,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::outbox::Waiting;
 use crate::port::{Lane, RegionId};
 use crate::request::{Kind, Request};
+use crate::state::CommState;
 use crate::window::Slot;
 
 /// What to send.
@@ -52,7 +53,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     pub fn isend(&mut self, comm: CommKey, buf: SendBuf) -> Result<Admission, Error> {
         let len = checked_len(buf.len)?;
         let c = self.usable(comm, CommKind::Send)?;
-        let refusal = if c.state != State::Up {
+        let refusal = if c.state != CommState::Up {
             Some(NotNow::Connecting)
         } else {
             self.refusal(comm.0.index(), c.window.has_room())

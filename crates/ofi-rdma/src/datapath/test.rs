@@ -6,7 +6,7 @@ use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::key::ReqKey;
-use crate::request::State;
+use crate::state::{ReqInput, ReqState};
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +61,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             .get_mut(request.0)
             .ok_or(Error::NoSuchRequest)?;
         match r.state {
-            State::Done => Ok(Some(self.retire(request.0))),
-            State::Orphan => Err(Error::NoSuchRequest),
-            State::Live => match self.comms.get(r.comm).and_then(|c| c.failure) {
+            ReqState::Done => Ok(Some(self.retire(request.0))),
+            ReqState::Orphan | ReqState::Gone => Err(Error::NoSuchRequest),
+            ReqState::Live => match self.comms.get(r.comm).and_then(|c| c.failure) {
                 None => Ok(None),
                 Some(failure) => {
                     self.end_failed(request);
@@ -80,7 +80,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(r) = self.requests.get_mut(request.0) else {
             return;
         };
-        r.state = State::Orphan;
+        r.step(ReqInput::Report);
         if r.is_quiet() {
             self.drop_request(request.0);
         }
