@@ -16,7 +16,7 @@ use crate::limits::{EVENTS_MAX, ID_QUARANTINE, MAX_RAILS};
 use crate::outbox::Outbox;
 use crate::port::{RegionId, RxId};
 use crate::request::{self, Request};
-use crate::state::CommState;
+use crate::state::{CommState, ReqInput, ReqState};
 
 /// What the peer sent before our call: kept until that call (protocol 2.k 1, 2.k 4).
 #[derive(Clone, Copy, Debug)]
@@ -277,6 +277,19 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     pub(crate) fn drop_request(&mut self, key: Key) {
         if let Some(request) = self.requests.remove(key) {
             self.region_refs[request.region.0 as usize] -= 1;
+        }
+    }
+
+    /// An orphan goes once nothing of it is queued or at the provider.
+    pub(crate) fn drop_orphan(&mut self, key: Key) {
+        let Some(request) = self.requests.get_mut(key) else {
+            return;
+        };
+        if request.is_quiet() {
+            request.step(ReqInput::Quiet);
+            if request.state == ReqState::Gone {
+                self.drop_request(key);
+            }
         }
     }
 

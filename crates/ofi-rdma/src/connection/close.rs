@@ -56,9 +56,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 continue;
             };
             request.step(ReqInput::Close);
-            if request.is_quiet() {
-                self.drop_request(owned);
-            }
+            self.drop_orphan(owned);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::event::{Event, Stray};
 use crate::key::{CommKey, Named};
 use crate::port::{Cause, Lane, Token};
 use crate::request;
-use crate::state::{CommInput, ReqState};
+use crate::state::{CommInput, ReqInput};
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// An accepted operation completed.
@@ -124,10 +124,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 },
             ),
         }
-        let request = self.requests.get(named.owner)?;
-        if request.state == ReqState::Orphan && request.is_quiet() {
-            self.drop_request(named.owner);
-        }
+        self.drop_orphan(named.owner);
         Some(key)
     }
 
@@ -141,10 +138,11 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
 
     /// `test` takes a finished request: frees its place in the window, and the gate for eager sends.
     pub(super) fn retire(&mut self, key: Key) -> u64 {
-        let Some(request) = self.requests.get(key) else {
+        let Some(request) = self.requests.get_mut(key) else {
             return 0;
         };
         let (kind, seq, bytes) = (request.kind, request.seq, u64::from(request.bytes));
+        request.step(ReqInput::Take);
         if let Some(comm) = self.comms.get_mut(request.comm) {
             match kind {
                 request::Kind::Flush => comm.flushes_out -= 1,

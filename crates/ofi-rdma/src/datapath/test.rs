@@ -81,8 +81,6 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return;
         };
         r.step(ReqInput::Report);
-        if r.is_quiet() {
-            self.drop_request(request.0);
-        }
+        self.drop_orphan(request.0);
     }
 }
