@@ -64,7 +64,7 @@ pub struct Config {
     /// iflush reads back (`GDR_FLUSH_DISABLE=0`); off: it gives no request.
     pub flush: bool,
     /// Latency to report, microseconds; `None`: the platform's (`NET_LATENCY`).
-    pub net_latency_us: Option<u32>,
+    pub net_latency_us: Option<u16>,
     /// Abort the process at the first error a call returns (`ABORT_ON_ERROR`). The C edge's matter.
     pub abort_on_error: bool,
     /// What stands for `/` where facts about the host are read (`sys/`, `proc/`); tests give a
@@ -139,7 +139,7 @@ impl Config {
             mr_key_size: u8::try_from(values.number(Id::MrKeySize)).unwrap_or(2),
             mr_cache: !values.flag(Id::MrCacheDisable),
             flush: !values.flag(Id::GdrFlushDisable),
-            net_latency_us: u32::try_from(values.number(Id::NetLatency)).ok(),
+            net_latency_us: u16::try_from(values.number(Id::NetLatency)).ok(),
             abort_on_error: values.flag(Id::AbortOnError),
             fs_root: Path::new("/").to_owned(),
         }

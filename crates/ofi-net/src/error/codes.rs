@@ -56,7 +56,7 @@ codes! {
     LibfabricTooOld = 102, ENOTSUP, "libfabric is too old",
         ["an old copy comes first on the loader's path"],
         "install libfabric 1.17 or newer, or set OFI_NCCL_LIBFABRIC_PATH to one";
-    /// fi_getinfo(3) has nothing for any set of hints.
+    /// `fi_getinfo(3)` has nothing for any set of hints.
     NoProvider = 103, ENODATA, "no libfabric provider fits",
         ["FI_PROVIDER names a provider that this libfabric does not have", "no NIC is visible here (container without /dev/infiniband)"],
         "compare with `fi_info -l`; unset FI_PROVIDER, or set it to one of those (tcp, tcp;ofi_rxm, shm)";
@@ -68,7 +68,7 @@ codes! {
     EfaTooOld = 105, ENOTSUP, "the EFA provider of this libfabric is too old",
         ["the distribution's libfabric is found before the EFA installer's"],
         "install the EFA installer's libfabric (1.22 or newer), or set OFI_NCCL_LIBFABRIC_PATH to it; OFI_NCCL_DISABLE_EFA_VERSION_CHECK=1 overrides for tests";
-    /// OFI_NCCL_PROTOCOL=SENDRECV in a version that has RDMA only.
+    /// `OFI_NCCL_PROTOCOL=SENDRECV` in a version that has RDMA only.
     ProtocolUnavailable = 106, ENOTSUP, "the protocol asked for is not available",
         ["OFI_NCCL_PROTOCOL was set for another plugin"],
         "unset OFI_NCCL_PROTOCOL or set it to RDMA, on all ranks";
@@ -112,7 +112,7 @@ codes! {
     NullArgument = 301, EINVAL, "a pointer argument is NULL",
         ["a call out of order", "an earlier call failed and its result was not looked at"],
         "check the caller";
-    /// A device index beyond devices().
+    /// A device index beyond `devices()`.
     UnknownDevice = 302, EINVAL, "no such device",
         ["the index was not checked against devices()"],
         "use indices below devices()";
@@ -192,7 +192,7 @@ codes! {
     AddressTooLong = 408, EINVAL, "the provider's addresses are too long for the connection message",
         ["a provider that was never tried with this plugin"],
         "choose another provider with FI_PROVIDER";
-    /// fi_mr_regattr(3) failed.
+    /// `fi_mr_regattr(3)` failed.
     Register = 501, ENOMEM, "memory could not be registered",
         ["the limit of locked memory is low", "the buffer was freed", "the provider cannot register this type of memory"],
         "check `ulimit -l` (docker: --ulimit memlock=-1) and that the buffer is mapped";
@@ -204,7 +204,7 @@ codes! {
     OutOfKeys = 503, ENOMEM, "all memory keys are in use",
         ["buffers are registered and not deregistered", "OFI_NCCL_MR_KEY_SIZE is small"],
         "raise OFI_NCCL_MR_KEY_SIZE (bytes)";
-    /// fi_close(3) of a region failed.
+    /// `fi_close(3)` of a region failed.
     Deregister = 504, EBUSY, "memory could not be deregistered",
         ["an operation on the buffer never completed: its peer died"],
         "do not reuse the buffer while this process lives; its device refuses further work";

@@ -1,5 +1,6 @@
 //! Typed errors of the crates below become coded ones. The only place where that happens.
 
+use efa_fabric::{FabricError, LoadError};
 use ofi_rdma::{ConfigError, Error, Failure, Mismatch, Why};
 
 use super::{Code, NetError, hints};
@@ -70,9 +71,42 @@ impl From<ConfigError> for NetError {
     }
 }
 
+/// A libfabric call that failed, where nothing more telling is known: see [`NetError::fabric`].
+impl From<FabricError> for NetError {
+    fn from(error: FabricError) -> Self {
+        Self::fabric(Code::Fabric, &error)
+    }
+}
+
+impl NetError {
+    /// A libfabric call that failed while doing what `code` is about; libfabric's errno reaches the
+    /// translation.
+    #[must_use]
+    pub fn fabric(code: Code, error: &FabricError) -> Self {
+        Self::new(code, error.to_string()).with_errno(error.errno().code())
+    }
+}
+
+/// libfabric is not there, or is not libfabric: one line with every file tried.
+impl From<LoadError> for NetError {
+    fn from(error: LoadError) -> Self {
+        let what = match &error {
+            LoadError::NotFound { tried } => {
+                let tried = tried
+                    .iter()
+                    .map(|a| format!("{} ({})", a.path.display(), a.reason));
+                format!("tried {}", tried.collect::<Vec<_>>().join(", "))
+            }
+            other => other.to_string(),
+        };
+        Self::new(Code::NoLibfabric, what)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::{Code, NetError};
+    use efa_fabric::{Attempt, LoadError};
     use ofi_rdma::{Cause, ConfigError, Error, Failure, Lane, Mismatch, OpKind, Stage, Why};
 
     fn failed(why: Why) -> NetError {
@@ -167,6 +201,29 @@ mod tests {
             assert_eq!(coded.code(), code);
             assert!(!coded.is_reported());
         }
+    }
+
+    #[test]
+    fn a_missing_library_is_one_line_with_all_that_was_tried() {
+        let attempt = |path: &str| Attempt {
+            path: path.into(),
+            reason: "no such file".into(),
+        };
+        let tried = vec![
+            attempt("libfabric.so.1"),
+            attempt("/opt/amazon/efa/lib64/libfabric.so.1"),
+        ];
+        let line = NetError::from(LoadError::NotFound { tried }).to_string();
+        assert!(
+            line.starts_with("OFI-E0101 libfabric could not be loaded: tried libfabric"),
+            "{line}"
+        );
+        assert!(
+            line.contains("efa/lib64/libfabric.so.1 (no such file)"),
+            "{line}"
+        );
+        assert!(line.contains("apt-get install libfabric1"), "{line}");
+        assert_eq!(line.lines().count(), 1);
     }
 
     #[test]

@@ -223,7 +223,7 @@ table! {
     MinPostedControl = number("OFI_NCCL_RDMA_MIN_POSTED_CONTROL_BUFFERS", 1920, (1, 65_536), "control receive buffers of a device below which it posts more");
     MaxPostedControl = number("OFI_NCCL_RDMA_MAX_POSTED_CONTROL_BUFFERS", 2048, (1, 65_536), "control receive buffers that a device posts at most");
     RrCtrlMsg = flag("OFI_NCCL_RR_CTRL_MSG", true, "a control endpoint on each rail, used in turn; must match the peer's");
-    NetLatency = number("OFI_NCCL_NET_LATENCY", -1, (-1, 1_000_000), "latency to report, microseconds; -1: the platform's");
+    NetLatency = number("OFI_NCCL_NET_LATENCY", -1, (-1, 65_535), "latency to report, microseconds; -1: the platform's");
     EagerMaxSize = number("OFI_NCCL_EAGER_MAX_SIZE", 8192, (-1, 1 << 30), "messages of so many bytes may go eagerly; 0: empty ones only; -1: none; at most OFI_NCCL_MIN_STRIPE_SIZE, and alike on all ranks");
     ErrorcheckMutex = flag("OFI_NCCL_ERRORCHECK_MUTEX", false, "mutexes that find misuse").is(NO_MUTEX);
     EndpointPerComm = flag("OFI_NCCL_ENDPOINT_PER_COMM", false, "an endpoint for each communicator of a peer").is(Status::NotYet);

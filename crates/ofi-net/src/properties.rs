@@ -1,0 +1,219 @@
+//! What getProperties says of a device (protocol 2a.4): true values, also where the reference reports
+//! none.
+
+use std::fs;
+use std::path::Path;
+
+use ofi_topo::{PciAddress, Sysfs};
+
+use crate::config::Config;
+use crate::select::Nic;
+
+/// Communicators a device can have: ids on the wire have 18 bits (protocol 2c.1).
+pub const MAX_COMMS: u32 = 1 << 18;
+
+/// Latency of EFA as the reference reports it on AWS, microseconds (protocol 2h.5).
+const AWS_LATENCY_US: f32 = 75.0;
+
+/// Properties of one device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Properties {
+    /// Name of its first NIC.
+    pub name: String,
+    /// Where its first NIC sits in sysfs; `None` for software providers.
+    pub pci_path: Option<String>,
+    /// Differs between devices and between hosts; the same for every process of a host.
+    pub guid: u64,
+    /// Memory of accelerators can be registered.
+    pub device_memory: bool,
+    /// A registration serves every communicator of the device.
+    pub reg_is_global: bool,
+    /// Mb/s, of all its NICs together; 0 when nobody knows.
+    pub speed_mbps: u64,
+    /// Always 1.
+    pub port: u32,
+    /// Microseconds.
+    pub latency_us: f32,
+    /// Communicators it can have.
+    pub max_comms: u32,
+    /// Buffers of one receive: 1.
+    pub max_recvs: u32,
+    /// Bytes of an inline one-sided write.
+    pub max_write_inline_bytes: usize,
+    /// Bytes of a memory key.
+    pub max_mr_key_bytes: usize,
+    /// Whether one-sided calls work: not in this version.
+    pub rma_supported: bool,
+}
+
+impl Properties {
+    /// Of device number `index`, whose rails are on `nics` (the first stands for the device; one that
+    /// carries several rails is repeated). `None` without a NIC.
+    #[must_use]
+    pub fn of(config: &Config, index: usize, nics: &[&Nic]) -> Option<Self> {
+        let leader = nics.first()?;
+        Some(Self {
+            name: leader.name.clone(),
+            pci_path: pci_path(&config.fs_root, leader),
+            guid: guid_of(&config.fs_root, index, &leader.name, leader.pci),
+            device_memory: nics.iter().all(|nic| nic.device_memory),
+            reg_is_global: true,
+            speed_mbps: speed_mbps(nics),
+            port: 1,
+            latency_us: latency_us(config, leader),
+            max_comms: MAX_COMMS,
+            max_recvs: 1,
+            max_write_inline_bytes: leader.inject_bytes,
+            max_mr_key_bytes: leader.key_bytes,
+            rma_supported: false,
+        })
+    }
+}
+
+fn pci_path(root: &Path, nic: &Nic) -> Option<String> {
+    let path = Sysfs::new(root).pci_path(nic.pci?).ok()?;
+    path.into_os_string().into_string().ok()
+}
+
+/// A NIC that carries several rails has its speed once.
+fn speed_mbps(nics: &[&Nic]) -> u64 {
+    let mut counted: Vec<&Nic> = Vec::new();
+    for nic in nics {
+        if !counted.iter().any(|known| core::ptr::eq(*known, *nic)) {
+            counted.push(nic);
+        }
+    }
+    counted
+        .iter()
+        .fold(0, |sum, nic| nic.speed_bps.saturating_add(sum))
+        / 1_000_000
+}
+
+fn latency_us(config: &Config, leader: &Nic) -> f32 {
+    match config.net_latency_us {
+        Some(us) => f32::from(us),
+        None if leader.is_aws => AWS_LATENCY_US,
+        None => 0.0,
+    }
+}
+
+/// 56 bits of host and NIC, then the device's number as in the reference (2a.4). The reference takes
+/// an IPv4 address for the host, which containers on different hosts share; the kernel's boot id is
+/// the same for no two hosts.
+fn guid_of(root: &Path, index: usize, name: &str, pci: Option<PciAddress>) -> u64 {
+    let mut hash = Fnv::new();
+    hash.add(&host_id(root));
+    match pci {
+        Some(pci) => hash.add(pci.to_string().as_bytes()),
+        None => {
+            // Interfaces of containers have equal names: the host name tells them apart.
+            hash.add(&first_line(root, "proc/sys/kernel/hostname"));
+            hash.add(name.as_bytes());
+        }
+    }
+    hash.value() << 8 | (index as u64 & 0xFF)
+}
+
+fn host_id(root: &Path) -> Vec<u8> {
+    let files = [
+        "proc/sys/kernel/random/boot_id",
+        "etc/machine-id",
+        "proc/sys/kernel/hostname",
+    ];
+    files
+        .iter()
+        .map(|file| first_line(root, file))
+        .find(|line| !line.is_empty())
+        .unwrap_or_default()
+}
+
+fn first_line(root: &Path, file: &str) -> Vec<u8> {
+    let text = fs::read(root.join(file)).unwrap_or_default();
+    text.split(|&b| b == b'\n')
+        .next()
+        .unwrap_or_default()
+        .to_vec()
+}
+
+/// FNV-1a, 64 bits: the same in every process and version, unlike the hashes of std.
+struct Fnv(u64);
+
+impl Fnv {
+    const fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        // The length keeps ("ab", "c") apart from ("a", "bc").
+        for &byte in bytes.iter().chain(&(bytes.len() as u64).to_le_bytes()) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    const fn value(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{guid_of, host_id};
+    use ofi_topo::PciAddress;
+    use std::path::{Path, PathBuf};
+
+    /// A file tree of a host, removed at the end.
+    struct Host(PathBuf);
+
+    impl Host {
+        fn new(name: &str, boot_id: &str, hostname: &str) -> Self {
+            let root = std::env::temp_dir().join(format!("ofi-net-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(root.join("proc/sys/kernel/random")).unwrap();
+            std::fs::write(root.join("proc/sys/kernel/random/boot_id"), boot_id).unwrap();
+            std::fs::write(root.join("proc/sys/kernel/hostname"), hostname).unwrap();
+            Self(root)
+        }
+    }
+
+    impl Drop for Host {
+        fn drop(&mut self) {
+            assert!(std::fs::remove_dir_all(&self.0).is_ok());
+        }
+    }
+
+    fn guid(host: &Host, index: usize, name: &str, pci: Option<&str>) -> u64 {
+        guid_of(
+            &host.0,
+            index,
+            name,
+            pci.map(|pci| pci.parse::<PciAddress>().unwrap()),
+        )
+    }
+
+    #[test]
+    fn a_guid_is_stable_and_differs_between_devices_hosts_and_containers() {
+        let a = Host::new("a", "11111111-1111\n", "node\n");
+        let b = Host::new("b", "22222222-2222\n", "node\n");
+        let container = Host::new("c", "11111111-1111\n", "pod\n");
+        let pci = Some("0000:a0:06.0");
+        assert_eq!(guid(&a, 0, "eth0", None), guid(&a, 0, "eth0", None));
+        assert_eq!(guid(&a, 3, "x", pci) & 0xFF, 3);
+        let all = [
+            guid(&a, 0, "eth0", None),
+            guid(&a, 1, "eth0", None),
+            guid(&a, 0, "eth1", None),
+            guid(&b, 0, "eth0", None),
+            guid(&container, 0, "eth0", None),
+            guid(&a, 0, "eth0", pci),
+            guid(&b, 0, "eth0", pci),
+        ];
+        let distinct: std::collections::HashSet<u64> = all.into_iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        // A PCI device is one device, whatever the container is called.
+        assert_eq!(guid(&a, 0, "x", pci), guid(&container, 0, "x", pci));
+    }
+
+    #[test]
+    fn a_host_without_ids_still_has_properties() {
+        assert!(host_id(Path::new("/nonexistent")).is_empty());
+    }
+}

@@ -1,0 +1,253 @@
+//! Which provider and which NICs: asked of libfabric by capability, filtered by the rules of protocol
+//! 2h.1 and decision 15, explained in full when nothing fits.
+//!
+//! ```text
+//! hint sets, exact first ──► fi_getinfo ──► reject (filter.rs) ──► equal to the first, once each ──► Nics
+//!      (ask.rs)         └─ FI_ENODATA: next set     └─ a reason an entry ──► report
+//! ```
+//!
+//! If what remains has no virtual addresses it is asked for once more with FI_MR_BASIC, which gives
+//! them on tcp, rxm and net. Names of providers decide nothing but: EFA before others while
+//! FI_PROVIDER is unset, the version gate of EFA, and the tcp filters.
+
+use efa_fabric::{InfoBuf, InfoList, Library, Version};
+use ofi_topo::PciAddress;
+
+use crate::config::Config;
+use crate::error::{Code, NetError};
+use crate::log::{Log, Subsys, info};
+use ask::Ask;
+use candidate::Candidate;
+
+mod ask;
+mod candidate;
+mod filter;
+mod link;
+
+/// A NIC to open rails on.
+#[derive(Debug)]
+pub struct Nic {
+    /// libfabric's entry, to open fabric, domain and endpoints with.
+    pub info: InfoBuf,
+    /// Name to show: the device's, else the domain's.
+    pub name: String,
+    /// The provider, as libfabric names it.
+    pub provider: String,
+    /// libfabric's name of the domain.
+    pub domain: String,
+    /// Where it sits; software providers do not say.
+    pub pci: Option<PciAddress>,
+    /// Link speed in bits per second; 0 when nobody knows.
+    pub speed_bps: u64,
+    /// Remote addresses are virtual addresses; else offsets into the region.
+    pub virtual_addresses: bool,
+    /// The provider chooses memory keys; else we do.
+    pub provider_keys: bool,
+    /// Bytes of a memory key: decides the key width of CTRL (protocol 2c.4).
+    pub key_bytes: usize,
+    /// Device memory can be registered (FI_HMEM).
+    pub device_memory: bool,
+    /// Made by AWS: latency and the like are known.
+    pub is_aws: bool,
+    /// Bytes of an inline write.
+    pub inject_bytes: usize,
+}
+
+/// Asks `library` for NICs. The list is not empty, and all entries are of one provider and alike in
+/// what communicators depend on.
+///
+/// # Errors
+/// [`Code::NoProvider`], [`Code::AllRejected`], [`Code::EfaTooOld`], [`Code::Fabric`]; before it
+/// returns one of them, what was tried and why each entry was rejected is written to `log` as one
+/// block.
+///
+/// # Costs
+/// The first query of a process starts libfabric's providers: a third of a second.
+pub fn discover(
+    config: &Config,
+    library: &'static Library,
+    log: &dyn Log,
+) -> Result<Vec<Nic>, NetError> {
+    let version = Version::of(library);
+    let mut report = Vec::new();
+    match choose(config, version, &mut Libfabric(library), &mut report) {
+        Ok(found) => {
+            let nics = found.into_iter().map(|found| nic(config, found));
+            let nics = nics.collect::<Result<Vec<_>, _>>()?;
+            info(log, Subsys::Init, || summary(version, &nics));
+            Ok(nics)
+        }
+        Err(error) => {
+            info(log, Subsys::Init, || heading(config, version));
+            for line in report {
+                info(log, Subsys::Init, || line);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// An entry: what the rules look at, and what libfabric gave.
+struct Found<E> {
+    candidate: Candidate,
+    entry: E,
+}
+
+/// Why a query gave nothing.
+struct QueryFailed {
+    no_data: bool,
+    errno: i32,
+    text: String,
+}
+
+/// Who answers queries: libfabric, or a table in tests.
+trait Source {
+    type Entry;
+
+    fn query(&mut self, ask: &Ask) -> Result<Vec<Found<Self::Entry>>, QueryFailed>;
+}
+
+struct Libfabric(&'static Library);
+
+impl Source for Libfabric {
+    type Entry = InfoBuf;
+
+    fn query(&mut self, ask: &Ask) -> Result<Vec<Found<InfoBuf>>, QueryFailed> {
+        let failed = |error: efa_fabric::FabricError| QueryFailed {
+            no_data: error.is_no_data(),
+            errno: error.errno().code(),
+            text: error.to_string(),
+        };
+        let list: InfoList = ask.hints().query(self.0).map_err(failed)?;
+        list.iter()
+            .map(|info| {
+                let entry = info.dup().map_err(failed)?;
+                Ok(Found {
+                    candidate: Candidate::of(info),
+                    entry,
+                })
+            })
+            .collect()
+    }
+}
+
+/// The whole decision. `report` gets a line an attempt and a line a rejected entry.
+fn choose<S: Source>(
+    config: &Config,
+    version: Version,
+    source: &mut S,
+    report: &mut Vec<String>,
+) -> Result<Vec<Found<S::Entry>>, NetError> {
+    for ask in Ask::ladder(config) {
+        match source.query(&ask) {
+            Ok(list) => {
+                report.push(format!("tried {ask}: {} entries", list.len()));
+                let kept = filter::keep(config, version, list, report)?;
+                return Ok(with_virtual_addresses(
+                    config,
+                    version,
+                    (source, &ask),
+                    kept,
+                ));
+            }
+            Err(failed) if failed.no_data => report.push(format!("tried {ask}: none")),
+            Err(failed) => {
+                report.push(format!("tried {ask}: {}", failed.text));
+                return Err(NetError::new(Code::Fabric, failed.text).with_errno(failed.errno));
+            }
+        }
+    }
+    Err(NetError::new(Code::NoProvider, asked_of(config, version)))
+}
+
+/// Asks once more with FI_MR_BASIC when the entries lack virtual addresses; what is there is kept
+/// when that gives nothing better (offset addressing works too, decision 15).
+fn with_virtual_addresses<S: Source>(
+    config: &Config,
+    version: Version,
+    (source, ask): (&mut S, &Ask),
+    kept: Vec<Found<S::Entry>>,
+) -> Vec<Found<S::Entry>> {
+    let lacking = kept
+        .first()
+        .filter(|first| !first.candidate.virtual_addresses);
+    let Some(provider) = lacking.map(|first| first.candidate.provider.clone()) else {
+        return kept;
+    };
+    let Ok(mut again) = source.query(&ask.basic()) else {
+        return kept;
+    };
+    again.retain(|found| found.candidate.provider == provider);
+    match filter::keep(config, version, again, &mut Vec::new()) {
+        Ok(better) if better.iter().all(|found| found.candidate.virtual_addresses) => better,
+        _ => kept,
+    }
+}
+
+fn nic(config: &Config, found: Found<InfoBuf>) -> Result<Nic, NetError> {
+    let Found { candidate, entry } = found;
+    let device = entry.nic();
+    let pci = candidate.pci.map(topo_address).transpose()?;
+    let link_bps = device.map_or(0, |nic| nic.link_speed_bps() as u64);
+    let speed_bps = match link_bps {
+        0 => link::interface_speed_bps(&config.fs_root, &candidate.domain),
+        bps => bps,
+    };
+    Ok(Nic {
+        name: candidate.name.clone(),
+        is_aws: device.and_then(|nic| nic.vendor_id()).is_some_and(is_aws),
+        inject_bytes: entry.inject_size(),
+        info: entry,
+        pci,
+        speed_bps,
+        virtual_addresses: candidate.virtual_addresses,
+        provider_keys: candidate.provider_keys,
+        key_bytes: candidate.key_bytes,
+        device_memory: candidate.device_memory,
+        provider: candidate.provider,
+        domain: candidate.domain,
+    })
+}
+
+fn topo_address(pci: efa_fabric::PciAddress) -> Result<PciAddress, NetError> {
+    PciAddress::new(pci.domain.into(), pci.bus, pci.device, pci.function)
+        .map_err(|error| NetError::new(Code::DeviceOpen, error.to_string()))
+}
+
+/// PCI vendor 1d0f, written with or without 0x.
+fn is_aws(vendor: &str) -> bool {
+    let digits = vendor.trim().trim_start_matches("0x");
+    digits.eq_ignore_ascii_case("1d0f")
+}
+
+fn heading(config: &Config, version: Version) -> String {
+    format!("looking for NICs: {}", asked_of(config, version))
+}
+
+fn asked_of(config: &Config, version: Version) -> String {
+    match &config.fi_provider {
+        Some(provider) => format!("libfabric {version}, FI_PROVIDER={provider}"),
+        None => format!("libfabric {version}, FI_PROVIDER unset"),
+    }
+}
+
+fn summary(version: Version, nics: &[Nic]) -> String {
+    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+    let first = nics.first();
+    let addressing = match first.map(|nic| nic.virtual_addresses) {
+        Some(true) => "virtual addresses",
+        _ => "offsets",
+    };
+    let keys = match first.map(|nic| nic.provider_keys) {
+        Some(true) => "provider keys",
+        _ => "own keys",
+    };
+    let provider = first.map_or("none", |nic| nic.provider.as_str());
+    format!(
+        "libfabric {version}, provider {provider}: {} ({addressing}, {keys})",
+        names.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests;
