@@ -6,9 +6,9 @@
 //!      (ask.rs)         └─ FI_ENODATA: next set     └─ a reason an entry ──► report
 //! ```
 //!
-//! If what remains has no virtual addresses it is asked for once more with FI_MR_BASIC, which gives
+//! If what remains has no virtual addresses it is asked for once more with `FI_MR_BASIC`, which gives
 //! them on tcp, rxm and net. Names of providers decide nothing but: EFA before others while
-//! FI_PROVIDER is unset, the version gate of EFA, and the tcp filters.
+//! `FI_PROVIDER` is unset, the version gate of EFA, and the tcp filters.
 
 use efa_fabric::{InfoBuf, InfoList, Library, Version};
 use ofi_topo::PciAddress;
@@ -45,7 +45,7 @@ pub struct Nic {
     pub provider_keys: bool,
     /// Bytes of a memory key: decides the key width of CTRL (protocol 2c.4).
     pub key_bytes: usize,
-    /// Device memory can be registered (FI_HMEM).
+    /// Device memory can be registered (`FI_HMEM`).
     pub device_memory: bool,
     /// Made by AWS: latency and the like are known.
     pub is_aws: bool,
@@ -160,7 +160,7 @@ fn choose<S: Source>(
     Err(NetError::new(Code::NoProvider, asked_of(config, version)))
 }
 
-/// Asks once more with FI_MR_BASIC when the entries lack virtual addresses; what is there is kept
+/// Asks once more with `FI_MR_BASIC` when the entries lack virtual addresses; what is there is kept
 /// when that gives nothing better (offset addressing works too, decision 15).
 fn with_virtual_addresses<S: Source>(
     config: &Config,

@@ -18,7 +18,7 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    /// The sets for `config`, each to be tried when the one before gave FI_ENODATA.
+    /// The sets for `config`, each to be tried when the one before gave `FI_ENODATA`.
     pub(super) fn ladder(config: &Config) -> impl Iterator<Item = Self> {
         let comm = Caps::LOCAL_COMM | Caps::REMOTE_COMM;
         let key_bytes = usize::from(config.mr_key_size);
@@ -45,7 +45,7 @@ impl Ask {
         [Some(exact), Some(host), narrow].into_iter().flatten()
     }
 
-    /// The same in the words of before libfabric 1.5: FI_MR_BASIC is virtual addresses, provider
+    /// The same in the words of before libfabric 1.5: `FI_MR_BASIC` is virtual addresses, provider
     /// keys and mapped memory at once.
     pub(super) const fn basic(&self) -> Self {
         Self {
