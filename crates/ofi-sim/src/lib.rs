@@ -1,1 +1,50 @@
-//! Deterministic simulation of hosts that run the ofi-rdma engine
+//! Deterministic simulation of hosts that run the `ofi-rdma` engine over a virtual network.
+//!
+//! One seed decides everything; time is virtual; memory is a map of bytes with regions and keys.
+//! The engine is the one that runs in production: this crate is the other implementor of its port.
+//!
+//! Not here: libfabric (see `ofi-net`), threads, and anything about speed of real hardware.
+//!
+//! ```text
+//!   caller (isend, irecv, test, close)      caller                  oracles
+//!      |                                       |                       ^
+//!   engine --post--> port ==== timeline ====> land --> cq --harvest--> engine
+//!      ^               |        (seed)          |                      |
+//!      +---- cq <------+ local completion       +-- memory ------------+--> ledger (the truth)
+//! ```
+//!
+//! # Map, in reading order
+//!
+//! `config` and `spec` (what is simulated, as a value and as a line of text), `rng`, `timeline`;
+//! `memory`, `bounce`, `ops`, `world` (what there is); `post`, `land`, `stray`, `harvest` (what
+//! happens); `link`, `caller` (who asks for it); `pattern`, `view`, `ledger`, `judge` (what has to be
+//! true); `sim` (the loop), `report`.
+#![forbid(unsafe_code)]
+#![doc = include_str!("../README.md")]
+
+mod bounce;
+mod caller;
+mod config;
+mod harvest;
+mod judge;
+mod land;
+mod ledger;
+mod link;
+mod memory;
+mod ops;
+mod pattern;
+mod post;
+mod report;
+mod rng;
+mod sim;
+mod spec;
+mod stray;
+mod timeline;
+mod view;
+mod world;
+
+pub use config::{Death, Faults, Sabotage, SimConfig};
+pub use report::{Failure, Hits, Record, Report, What};
+pub use rng::Rng;
+pub use sim::Sim;
+pub use spec::SpecError;

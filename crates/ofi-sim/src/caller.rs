@@ -1,0 +1,513 @@
+//! The two callers of a link, each a small state machine over the engine's commands, with the
+//! oracles of what a caller can see.
+
+use ofi_rdma::{Admission, CommKey, Dialect, Engine, Error, NotNow, RecvBuf, SendBuf, Test};
+
+use crate::harvest::{drain, progress};
+use crate::ledger::{RECV, Role, SEND};
+use crate::link::{Link, Pending, Phase};
+use crate::pattern::{GUARD, GUARD_BYTES, fill, first_difference};
+use crate::post::Port;
+use crate::report::What;
+use crate::world::World;
+
+/// Requests that one turn starts, or tests in any order.
+const PER_TURN: usize = 16;
+
+/// How long after one side failed the other hears of it by other means, at most, nanoseconds.
+const HEARSAY_NS: u64 = 2_000_000;
+
+/// One side of one link, while its host has the processor.
+pub(crate) struct Caller<'a, D: Dialect> {
+    pub(crate) world: &'a mut World,
+    pub(crate) engine: &'a mut Engine<D>,
+    pub(crate) link: &'a mut Link,
+    pub(crate) side: usize,
+    /// A progress pass was made in this turn because a test asked for it.
+    pub(crate) polled: bool,
+}
+
+impl<D: Dialect> Caller<'_, D> {
+    /// One turn. True when it achieved something.
+    pub(crate) fn turn(&mut self) -> bool {
+        let phase = self.link.sides[self.side].phase;
+        let overdue = self.link.sides[self.side]
+            .abort_at
+            .is_some_and(|at| self.world.now >= at);
+        let moved = match phase {
+            Phase::Over => return false,
+            Phase::Draining => self.drained(),
+            _ if overdue => self.abort(),
+            Phase::Idle => self.begin(),
+            Phase::Opening => self.opened(),
+            Phase::Open => self.work(),
+        };
+        if moved {
+            self.link.moved_at = self.world.now;
+        }
+        moved
+    }
+
+    fn host(&self) -> u8 {
+        self.link.hosts[self.side]
+    }
+
+    fn note(&mut self, what: What, b: u64) {
+        let (host, link) = (self.host(), u64::from(self.link.index));
+        self.world.note(host, what, link, b);
+    }
+
+    fn violation(&mut self, what: impl core::fmt::Display) {
+        let (index, host, side) = (
+            self.link.index,
+            self.host(),
+            ["sender", "receiver"][self.side],
+        );
+        self.world
+            .violation(format!("link {index}, {side} on host {host}: {what}"));
+    }
+
+    fn begin(&mut self) -> bool {
+        let (host, index) = (self.host(), self.link.index);
+        if self.side == RECV {
+            match self.engine.listen() {
+                Ok((listener, id)) => {
+                    let taken = self.world.ledger.take_id(host, id, index, Role::Listener);
+                    self.world.expect(taken);
+                    self.link.sides[RECV].comm = Some(listener);
+                    self.link.handle = Some(id);
+                }
+                Err(error) => self.violation(format!("listen: {error}")),
+            }
+        } else {
+            let Some(target) = self.link.target() else {
+                return false;
+            };
+            let now_ms = self.world.now_ms();
+            let mut port = Port {
+                world: self.world,
+                host,
+            };
+            match self.engine.connect(now_ms, &mut port, &target) {
+                Ok(comm) => self.link.sides[SEND].comm = Some(comm),
+                Err(error) => self.violation(format!("connect: {error}")),
+            }
+        }
+        self.link.sides[self.side].phase = Phase::Opening;
+        self.note(What::Open, u64::from(self.side == SEND));
+        true
+    }
+
+    fn opened(&mut self) -> bool {
+        let Some(comm) = self.link.sides[self.side].comm else {
+            return false;
+        };
+        if self.side == SEND && self.link.rng.chance(100_000) {
+            self.try_before_connected(comm);
+        }
+        let (host, now_ms) = (self.host(), self.world.now_ms());
+        let mut port = Port {
+            world: self.world,
+            host,
+        };
+        let opened = if self.side == SEND {
+            self.engine
+                .poll_connect(comm, now_ms, &mut port)
+                .map(|up| up.then_some(comm))
+        } else {
+            self.engine.poll_accept(comm, now_ms, &mut port)
+        };
+        match opened {
+            Ok(None) => false,
+            Ok(Some(up)) => {
+                if self.side == RECV {
+                    self.expect_closed(comm);
+                }
+                self.link.sides[self.side].comm = Some(up);
+                self.link.sides[self.side].phase = Phase::Open;
+                self.note(What::Open, 2 + u64::from(self.side == RECV));
+                true
+            }
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    /// The engine closes a communicator, and says that it is gone when asked again.
+    fn expect_closed(&mut self, comm: CommKey) {
+        let now_ms = self.world.now_ms();
+        if let Err(error) = self.engine.close(comm, now_ms) {
+            self.violation(format!("close: {error}"));
+        }
+        if self.engine.close(comm, now_ms) != Err(Error::NoSuchComm) {
+            self.violation("a communicator can be closed twice");
+        }
+    }
+
+    /// v4 hands out the communicator before it is connected (decision 18).
+    fn try_before_connected(&mut self, comm: CommKey) {
+        let region = self.link.sides[SEND].region;
+        let buf = SendBuf {
+            addr: self.link.sides[SEND].memory,
+            len: 8,
+            region,
+        };
+        let connected = self
+            .engine
+            .comm_info(comm)
+            .is_some_and(|info| info.connected);
+        let answer = self.engine.isend(comm, buf);
+        let refused = matches!(
+            answer,
+            Ok(Admission::NotNow(NotNow::Connecting)) | Err(Error::Failed(_))
+        );
+        if !connected && !refused {
+            self.violation(format!("isend before the connection is made: {answer:?}"));
+        }
+    }
+
+    fn work(&mut self) -> bool {
+        let mut moved = self.test_all();
+        if self.link.sides[self.side].phase != Phase::Open {
+            return true;
+        }
+        for _ in 0..PER_TURN {
+            let side = &self.link.sides[self.side];
+            let next = self.world.ledger.link(self.link.index).rings[self.side].next;
+            if next >= self.link.total || side.free.is_empty() {
+                break;
+            }
+            match self.start(next) {
+                Ok(true) => moved = true,
+                Ok(false) => break,
+                Err(error) => return self.failed(&error),
+            }
+        }
+        let side = &self.link.sides[self.side];
+        let next = self.world.ledger.link(self.link.index).rings[self.side].next;
+        if next >= self.link.total && side.pending.is_empty() && side.flushes.is_empty() {
+            self.close();
+            return true;
+        }
+        moved
+    }
+
+    /// Starts message `k`; false when the engine says not now.
+    fn start(&mut self, k: u64) -> Result<bool, Error> {
+        let (host, index) = (self.host(), self.link.index);
+        let Some(&slot) = self.link.sides[self.side].free.last() else {
+            return Ok(false);
+        };
+        let Some(comm) = self.link.sides[self.side].comm else {
+            return Ok(false);
+        };
+        let plan = self.world.ledger.link(index).plan;
+        let sizes = plan.sizes(k, &self.world.config);
+        let mut addr = self.link.buffer(self.side, slot, &self.world.config);
+        let mut region = self.link.sides[self.side].region;
+        let len = if self.side == SEND {
+            sizes.send
+        } else {
+            sizes.recv
+        };
+        let memory = &mut self.world.node_mut(host).memory;
+        if self.side == SEND {
+            fill(memory.at_mut(addr, len), plan.content(k));
+        } else {
+            memory
+                .at_mut(addr - GUARD_BYTES, len + 2 * GUARD_BYTES)
+                .fill(GUARD);
+        }
+        if len == 0 {
+            (addr, region) = (self.world.node(host).page_addr, self.world.node(host).page);
+        }
+        let admission = if self.side == SEND {
+            if !self.engine.ctrl_known(comm) && self.link.rng.chance(300_000) {
+                progress(self.world, self.engine, host);
+            }
+            self.engine.isend(comm, SendBuf { addr, len, region })?
+        } else {
+            let memory = &self.world.node(host).memory;
+            let (wire_addr, keys) = (memory.wire_addr(region, addr), memory.keys(region));
+            self.engine.irecv(
+                comm,
+                &RecvBuf {
+                    addr,
+                    len,
+                    region,
+                    wire_addr,
+                    keys,
+                },
+            )?
+        };
+        self.judge_admission(admission);
+        let Admission::Admitted(req) = admission else {
+            return Ok(false);
+        };
+        self.link.sides[self.side].free.pop();
+        self.link.sides[self.side]
+            .pending
+            .push_back(Pending { req, k, slot });
+        self.world.ledger.link_mut(index).rings[self.side].admit(addr, len, region);
+        self.note(
+            if self.side == SEND {
+                What::Isend
+            } else {
+                What::Irecv
+            },
+            k,
+        );
+        drain(self.world, self.engine, host);
+        Ok(true)
+    }
+
+    /// "Not now" has to be true.
+    fn judge_admission(&mut self, admission: Admission) {
+        let next = self.world.ledger.link(self.link.index).rings[self.side].next;
+        let pending = &self.link.sides[self.side].pending;
+        let oldest = pending.iter().map(|p| p.k).min().unwrap_or(next);
+        let full = next - oldest >= self.world.ledger.inflight_max;
+        let waiting = self.engine.posts_waiting() > 0;
+        let (legal, reason) = match admission {
+            Admission::Admitted(_) => (!full, None),
+            Admission::NotNow(NotNow::Connecting) => (false, Some(0)),
+            Admission::NotNow(NotNow::InFlightCap) => (full, Some(1)),
+            Admission::NotNow(NotNow::PostsWaiting) => (waiting, Some(2)),
+        };
+        if let Some(reason) = reason {
+            self.world.report.not_now[reason] += 1;
+        }
+        if !legal {
+            self.violation(format!(
+                "{admission:?} with messages {oldest}..{next} in flight"
+            ));
+        }
+    }
+
+    fn test_all(&mut self) -> bool {
+        let mut moved = self.test_flushes();
+        let mut tries = PER_TURN;
+        while tries > 0 && self.link.sides[self.side].phase == Phase::Open {
+            let pending = &self.link.sides[self.side].pending;
+            let at = if self.link.any_order {
+                usize::try_from(self.link.rng.below(pending.len() as u64)).unwrap_or(0)
+            } else {
+                0
+            };
+            let Some(&Pending { req, k, slot }) = pending.get(at) else {
+                break;
+            };
+            match self.ask(req) {
+                Ok(None) if self.link.any_order => tries -= 1,
+                Ok(None) => break,
+                Ok(Some(bytes)) => {
+                    self.link.sides[self.side].pending.remove(at);
+                    self.done(k, slot, bytes);
+                    moved = true;
+                }
+                Err(error) => return self.failed(&error),
+            }
+        }
+        moved
+    }
+
+    fn test_flushes(&mut self) -> bool {
+        let mut moved = false;
+        let mut at = 0;
+        while let Some(&req) = self.link.sides[self.side].flushes.get(at) {
+            match self.ask(req) {
+                Ok(None) => at += 1,
+                Ok(Some(bytes)) => {
+                    if bytes != 0 {
+                        self.violation(format!("a flush says {bytes} bytes"));
+                    }
+                    self.world.report.flushes += 1;
+                    self.link.sides[self.side].flushes.swap_remove(at);
+                    moved = true;
+                }
+                Err(error) => return self.failed(&error),
+            }
+        }
+        moved
+    }
+
+    /// Tests a request as `ofi-net` does: with one progress pass when the engine asks for one.
+    fn ask(&mut self, req: ofi_rdma::ReqKey) -> Result<Option<u64>, Error> {
+        match self.engine.test(req)? {
+            Test::Done { bytes } => Ok(Some(bytes)),
+            Test::Pending { poll: true } if !self.polled => {
+                self.polled = true;
+                progress(self.world, self.engine, self.host());
+                self.engine.recheck(req)
+            }
+            Test::Pending { .. } => Ok(None),
+        }
+    }
+
+    /// A request is done: everything about it has to be true.
+    fn done(&mut self, k: u64, slot: u16, bytes: u64) {
+        self.note(What::Done, k);
+        if self.side == SEND {
+            self.judge_send(k, bytes);
+            // From here on the buffer is the caller's: what is read from it now is wrong.
+            let addr = self.link.buffer(SEND, slot, &self.world.config);
+            let len = self
+                .world
+                .ledger
+                .link(self.link.index)
+                .plan
+                .sizes(k, &self.world.config)
+                .send;
+            let host = self.host();
+            self.world
+                .node_mut(host)
+                .memory
+                .at_mut(addr, len)
+                .fill(0xEE);
+        } else {
+            self.judge_recv(k, slot, bytes);
+            self.maybe_flush(slot);
+        }
+        if let Some(record) =
+            self.world.ledger.link_mut(self.link.index).rings[self.side].get_mut(k)
+        {
+            record.live = false;
+        }
+        self.link.sides[self.side].free.push(slot);
+    }
+
+    fn judge_send(&mut self, k: u64, bytes: u64) {
+        let truth = self.world.ledger.link(self.link.index);
+        let moved = truth.plan.sizes(k, &self.world.config).moved();
+        let Some(&record) = truth.rings[SEND].get(k) else {
+            return;
+        };
+        let whole = record.eager
+            || (record.segs == record.nseg && record.moved == moved && record.segs > 0);
+        if bytes != moved || record.flying != 0 || !record.ctrl || !whole {
+            self.violation(format!(
+                "send {k} says {bytes} of {moved} bytes: {record:?}"
+            ));
+        }
+    }
+
+    fn judge_recv(&mut self, k: u64, slot: u16, bytes: u64) {
+        let (host, config) = (self.host(), &self.world.config);
+        let truth = self.world.ledger.link(self.link.index);
+        let sizes = truth.plan.sizes(k, config);
+        let Some(&record) = truth.rings[RECV].get(k) else {
+            return;
+        };
+        let eager = record.segs == 0;
+        // Where the provider tells no length, the engine can only say the room (decision 16).
+        let unknown = !config.report_len && !eager;
+        let said = if unknown { sizes.recv } else { sizes.moved() };
+        let whole = eager || (record.segs == record.nseg && record.moved == sizes.moved());
+        let addr = self.link.buffer(RECV, slot, config);
+        let seed = truth.plan.content(k);
+        let wrong = self.compare(host, addr, sizes.moved(), sizes.recv, seed);
+        if bytes != said || record.flying != 0 || !record.ctrl || !whole {
+            self.violation(format!(
+                "receive {k} says {bytes} bytes of {sizes:?}: {record:?}"
+            ));
+        }
+        if let Some(at) = wrong {
+            self.violation(format!("receive {k} of {sizes:?} has a wrong byte at {at}"));
+        }
+        let bits = self.world.ledger.seq_bits;
+        let report = &mut self.world.report;
+        report.messages += 1;
+        report.eager += u64::from(eager);
+        report.segments += u64::from(record.segs);
+        report.bytes += sizes.moved();
+        report.wraps += u64::from((k + 1) & ((1 << bits) - 1) == 0);
+    }
+
+    /// Offset of the first byte that is neither the message nor, around it, what was there before.
+    fn compare(&self, host: u8, addr: u64, moved: u64, room: u64, seed: u64) -> Option<i64> {
+        let memory = &self.world.node(host).memory;
+        if let Some(at) = first_difference(memory.at(addr, moved), seed) {
+            return i64::try_from(at).ok();
+        }
+        let after = memory.at(addr + moved, room - moved + GUARD_BYTES);
+        if let Some(at) = after.iter().position(|&byte| byte != GUARD) {
+            return i64::try_from(at)
+                .ok()
+                .map(|at| at + i64::try_from(moved).unwrap_or(0));
+        }
+        let before = memory.at(addr - GUARD_BYTES, GUARD_BYTES);
+        let at = before.iter().position(|&byte| byte != GUARD)?;
+        i64::try_from(at).ok().map(|at| at - 32)
+    }
+
+    fn maybe_flush(&mut self, slot: u16) {
+        let side = &self.link.sides[RECV];
+        if !self.link.rng.chance(self.world.config.flush_ppm) || side.flushes.len() > 100 {
+            return;
+        }
+        let Some(comm) = side.comm else { return };
+        let addr = self.link.buffer(RECV, slot, &self.world.config);
+        match self.engine.flush(comm, addr, side.region) {
+            Ok(req) => self.link.sides[RECV].flushes.push(req),
+            Err(Error::Failed(_)) => {}
+            Err(error) => self.violation(format!("flush: {error}")),
+        }
+    }
+
+    /// A call failed: only a link that was hit by a fault may.
+    fn failed(&mut self, error: &Error) -> bool {
+        self.note(What::Fail, self.side as u64);
+        let tainted = self.world.ledger.link(self.link.index).tainted;
+        if !tainted || !matches!(error, Error::Failed(_)) {
+            self.violation(format!("failed, and no fault hit it: {error}"));
+        }
+        self.abort()
+    }
+
+    /// Closes with whatever is in flight; the other side hears of it, or has to notice.
+    fn abort(&mut self) -> bool {
+        self.world.ledger.link_mut(self.link.index).tainted = true;
+        let now = self.world.now;
+        let other = &mut self.link.sides[1 - self.side];
+        if other.abort_at.is_none() {
+            other.abort_at = Some(now + self.link.rng.below(HEARSAY_NS));
+        }
+        self.world.report.lives_failed += 1;
+        self.close();
+        true
+    }
+
+    fn close(&mut self) {
+        let side = self.side;
+        self.note(What::Close, side as u64);
+        self.world.ledger.link_mut(self.link.index).closed[side] = true;
+        if let Some(comm) = self.link.sides[side].comm.take() {
+            self.expect_closed(comm);
+        }
+        for Pending { req, .. } in core::mem::take(&mut self.link.sides[side].pending) {
+            if self.engine.test(req) != Err(Error::NoSuchRequest) {
+                self.violation("a request outlives its communicator");
+            }
+        }
+        self.link.sides[side].flushes.clear();
+        self.link.sides[side].phase = Phase::Draining;
+        let host = self.host();
+        drain(self.world, self.engine, host);
+    }
+
+    /// The region goes when no request refers to it any more (decision 13).
+    fn drained(&mut self) -> bool {
+        let (host, region) = (self.host(), self.link.sides[self.side].region);
+        let peer_dead = self.world.node(self.link.hosts[1 - self.side]).dead;
+        if self.engine.region_refs(region) > 0 {
+            // Operations to a dead peer may never complete; the end of the endpoints ends them.
+            let lost = peer_dead && !self.world.vanished.is_empty();
+            if lost {
+                self.link.sides[self.side].phase = Phase::Over;
+            }
+            return lost;
+        }
+        self.world.node_mut(host).memory.deregister(region);
+        self.link.sides[self.side].phase = Phase::Over;
+        true
+    }
+}

@@ -1,0 +1,191 @@
+//! A progress pass of one host: completion queues into the engine, and the engine's outputs out,
+//! as `ofi-net` does it.
+
+use ofi_rdma::{Dialect, Engine, Event, RxFate, RxId, Token};
+
+use crate::ledger::{Part, SEND};
+use crate::post::Port;
+use crate::report::What;
+use crate::view::Control;
+use crate::world::{CqEntry, World};
+
+/// Entries read from one completion queue before the next has its turn.
+const BATCH: u64 = 16;
+
+/// Reads the completion queues of a host into its engine. True when anything was there.
+pub(crate) fn progress<D: Dialect>(world: &mut World, engine: &mut Engine<D>, host: u8) -> bool {
+    let rails = world.config.rails;
+    let mut any = false;
+    world.node_mut(host).woken = false;
+    for rail in 0..rails {
+        // A short read now and then leaves entries for the next pass.
+        let batch = if world.rng.chance(200_000) {
+            world.rng.between(1, BATCH)
+        } else {
+            BATCH
+        };
+        for _ in 0..batch {
+            let Some(entry) = world.node_mut(host).cq[usize::from(rail)].pop_front() else {
+                break;
+            };
+            any = true;
+            feed(world, engine, host, rail, entry);
+        }
+        let left = !world.node(host).cq[usize::from(rail)].is_empty();
+        world.node_mut(host).woken |= left;
+    }
+    drain(world, engine, host);
+    any
+}
+
+/// Takes everything that the engine puts out.
+pub(crate) fn drain<D: Dialect>(world: &mut World, engine: &mut Engine<D>, host: u8) {
+    engine.pump(&mut Port { world, host });
+    while let Some(rx) = engine.take_released() {
+        let node = world.node_mut(host);
+        let known = usize::from(rx.rail) < node.bounce.len()
+            && node.bounce[usize::from(rx.rail)].release(rx.index, &mut node.memory);
+        if known {
+            world.eager_reposted(host, rx.rail);
+        } else {
+            world.violation(format!(
+                "host {host} gives back {rx:?}, which it did not hold"
+            ));
+        }
+    }
+    while let Some(event) = engine.poll_event() {
+        match event {
+            Event::Stray(_) | Event::Connected { .. } | Event::Failed(..) => {}
+            Event::Stalled { .. } => world.report.stalls += 1,
+        }
+    }
+}
+
+fn feed<D: Dialect>(world: &mut World, engine: &mut Engine<D>, host: u8, rail: u8, entry: CqEntry) {
+    match entry {
+        CqEntry::Local { token, owner } => {
+            world.note(host, What::Complete, token.0, 0);
+            world.settle(owner);
+            engine.on_local(token);
+            remember(world, engine, host, rail, token);
+        }
+        CqEntry::Failed {
+            token,
+            cause,
+            owner,
+        } => {
+            world.note(host, What::Complete, token.0, 1);
+            world.taint(owner);
+            world.settle(owner);
+            engine.on_failed(token, cause);
+        }
+        CqEntry::RemoteWrite { imm, len } => {
+            world.note(host, What::Write, imm.into(), len.unwrap_or(0));
+            let stray = world.is_stray(host, imm);
+            let before = engine.counters().strays;
+            engine.on_remote_write(imm, len);
+            stray_counted(world, engine, host, before, stray);
+        }
+        CqEntry::Control { op } => feed_control(world, engine, host, rail, op),
+        CqEntry::Eager { imm, len, rx } => feed_eager(world, engine, host, imm, len, rx),
+    }
+}
+
+/// Now and then a completion comes again, when its operation is long over.
+fn remember<D: Dialect>(
+    world: &mut World,
+    engine: &mut Engine<D>,
+    host: u8,
+    rail: u8,
+    token: Token,
+) {
+    if let Some((old_rail, old)) = world.node_mut(host).old_token.take() {
+        // The token may have been given to a new operation in the meantime: tokens carry a
+        // generation, so it may not.
+        let before = engine.counters().strays;
+        engine.on_local(old);
+        world.report.faults.strays += 1;
+        stray_counted(
+            world,
+            engine,
+            host,
+            before,
+            old != token || old_rail != rail,
+        );
+    }
+    if world.rng.chance(world.config.faults.stray_ppm) {
+        world.node_mut(host).old_token = Some((rail, token));
+    }
+}
+
+fn stray_counted<D: Dialect>(
+    world: &mut World,
+    engine: &Engine<D>,
+    host: u8,
+    before: u64,
+    stray: bool,
+) {
+    if stray && engine.counters().strays == before {
+        world.violation(format!("host {host} took a completion that is for nobody"));
+    }
+}
+
+fn feed_control<D: Dialect>(
+    world: &mut World,
+    engine: &mut Engine<D>,
+    host: u8,
+    rail: u8,
+    op: u32,
+) {
+    let bytes = core::mem::take(&mut world.ops.get_mut(op).bytes);
+    let owner = world.ops.get(op).owner;
+    let first = bytes
+        .first_chunk()
+        .map_or(0, |word| u32::from_le_bytes(*word));
+    world.note(host, What::Control, first.into(), bytes.len() as u64);
+    if let Some(owner) = owner.filter(|o| o.part == Part::Ctrl) {
+        note_ctrl(world, owner.link, owner.life, owner.k);
+    }
+    let unknown = owner.is_none();
+    let before = engine.counters().strays;
+    engine.on_control(&bytes);
+    stray_counted(world, engine, host, before, unknown);
+    if let Control::ConnResp { .. } = Control::read(&bytes) {
+        if let Some(owner) = owner {
+            world.ledger.link_mut(owner.link).answered = true;
+        }
+    }
+    world.ops.get_mut(op).bytes = bytes;
+    world.ops.release(op);
+    world.control_reposted(host, rail);
+}
+
+fn note_ctrl(world: &mut World, link: u16, life: u32, k: u64) {
+    let truth = world.ledger.link_mut(link);
+    if truth.life == life {
+        truth.rings[SEND].note_ctrl(k);
+        world.report.faults.overtaken += u64::from(!truth.answered);
+    }
+}
+
+fn feed_eager<D: Dialect>(
+    world: &mut World,
+    engine: &mut Engine<D>,
+    host: u8,
+    imm: u32,
+    len: u32,
+    rx: RxId,
+) {
+    world.note(host, What::Eager, imm.into(), len.into());
+    let stray = world.is_stray(host, imm);
+    let before = engine.counters().strays;
+    let fate = engine.on_eager(imm, len, rx);
+    stray_counted(world, engine, host, before, stray);
+    let node = world.node_mut(host);
+    let bounce = &mut node.bounce[usize::from(rx.rail)];
+    match fate {
+        RxFate::Repost => bounce.repost(rx.index),
+        RxFate::Held => bounce.hold(rx.index, &mut node.memory),
+    }
+    world.eager_reposted(host, rx.rail);
+}
