@@ -1,2 +1,90 @@
-//! The project's commands.
-fn main() {}
+//! The project's own commands: `cargo xtask <command>`.
+//!
+//! Everything that a person or CI does with the repository beyond plain cargo is one command here,
+//! in Rust, so that a machine with only a Rust toolchain can do it.
+//!
+//! Modules, in reading order:
+//!
+//! * [`workspace`]: where things are; [`process`]: running programs with a limit of time
+//! * [`libfabric`]: which libfabrics there are; [`setup`]: getting them
+//! * [`artifacts`]: building the plugin and the `ofi` command
+//! * [`settings`]: providers and sizes for runs over loopback; [`demo`]: the first thing to try
+//! * [`steps`]: the table of what `test` does; [`suite`]: running it
+//! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command talks to its terminal"
+)]
+
+mod artifacts;
+mod demo;
+mod elf;
+mod layers;
+mod libfabric;
+mod needed;
+mod process;
+mod settings;
+mod setup;
+mod steps;
+mod suite;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::workspace::Workspace;
+
+const USAGE: &str = "\
+cargo xtask <command>
+
+  demo              install what is missing, build, move verified collectives over loopback TCP
+  test [options]    everything CI runs
+      --quick         only what needs no release build and no libfabric
+      --only TEXT     only the steps whose name contains TEXT
+      --list          print the steps and stop
+      --verbose       print the output of every step, not only of those that fail
+      --no-setup      do not install or fetch anything
+  setup [--matrix]  install libfabric where it may, or say the line to type;
+                    --matrix also fetches the other versions that the tests run on
+  build [--release] the plugin (libnccom-net.so) and the ofi command
+  tidy              sizes, names, unsafe, READMEs, comments; --unsafe lists files with unsafe code
+  layers            the arrows of ARCHITECTURE.md against cargo metadata
+  needed FILE.so    libraries, symbols and glibc of a built plugin
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match run(&args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Result<ExitCode> {
+    let here = Workspace::locate()?;
+    match args {
+        ["demo"] => demo::run(&here)?,
+        ["test", options @ ..] => return suite::run(&here, options),
+        ["setup"] => setup::run(&here, setup::Extent::System)?,
+        ["setup", "--matrix"] => setup::run(&here, setup::Extent::Matrix)?,
+        ["build"] => artifacts::build(&here, artifacts::Profile::Dev).map(|built| built.print())?,
+        ["build", "--release"] => {
+            artifacts::build(&here, artifacts::Profile::Release).map(|built| built.print())?;
+        }
+        ["tidy"] => tidy::run(&here)?,
+        ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
+        ["layers"] => layers::run(&here)?,
+        ["needed", file] => needed::run(std::path::Path::new(file))?,
+        [] | ["help" | "--help" | "-h"] => println!("{USAGE}"),
+        other => bail!("no such command: {}\n\n{USAGE}", other.join(" ")),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,29 @@
+//! The first thing to try: from a clone to verified bytes between processes.
+
+use anyhow::{Context as _, Result};
+
+use crate::artifacts::{self, Profile};
+use crate::settings::DEMO;
+use crate::setup::{self, Extent};
+use crate::workspace::Workspace;
+
+/// Installs what is missing, builds, and runs the loads of [`DEMO`] over loopback TCP.
+pub(crate) fn run(here: &Workspace) -> Result<()> {
+    let report = setup::prepare(here, Extent::System);
+    let libfabric = report
+        .found
+        .first()
+        .with_context(|| format!("no libfabric here; missing: {}", report.missing.join("; ")))?;
+    println!(
+        "libfabric {} ({})",
+        libfabric.version,
+        libfabric.path.display()
+    );
+    let built = artifacts::build(here, Profile::Release)?;
+    for load in DEMO {
+        let program = load.program(libfabric, &built);
+        println!("\n{}\n$ {}", load.title(), program.line());
+        program.run()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Settings of runs between processes of one machine, in one place: which provider of which
+//! libfabric, which variables, how much of what.
+
+use crate::artifacts::Built;
+use crate::libfabric::{Libfabric, PATH_VARIABLE};
+use crate::process::Program;
+
+/// What carries the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Tcp,
+    SharedMemory,
+}
+
+/// A run of `ofi perf` on our plugin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    pub(crate) carrier: Carrier,
+    pub(crate) ranks: u32,
+    /// Rails on each device, opened on one NIC.
+    pub(crate) rails: u32,
+    /// What `ofi perf` does: its subcommand and options.
+    pub(crate) args: &'static [&'static str],
+}
+
+/// The table of the plugin that is used.
+const SYMBOL: &str = "ncclNetPlugin_v6";
+
+/// The demo: a check of everything between four ranks, then an all-reduce with its table.
+pub(crate) const DEMO: [Load; 2] = [
+    tcp(4, 4, &["check", "--check", "--messages", "500"]),
+    tcp(4, 4, &["allreduce", "--check", "--sizes", "1K:16M:x4"]),
+];
+
+/// What the tests move on every libfabric: messages of random sizes up to 16 MiB, at random
+/// offsets, in random order, every byte verified; a different seed each time, printed.
+pub(crate) const CHECKS: [Load; 4] = [
+    tcp(2, 4, &["check", "--check"]),
+    tcp(4, 1, &["check", "--check"]),
+    shm(2, 4, &["check", "--check"]),
+    shm(8, 1, &["check", "--check"]),
+];
+
+const fn tcp(ranks: u32, rails: u32, args: &'static [&'static str]) -> Load {
+    Load {
+        carrier: Carrier::Tcp,
+        ranks,
+        rails,
+        args,
+    }
+}
+
+const fn shm(ranks: u32, rails: u32, args: &'static [&'static str]) -> Load {
+    Load {
+        carrier: Carrier::SharedMemory,
+        ranks,
+        rails,
+        args,
+    }
+}
+
+impl Load {
+    /// For the name of a step.
+    pub(crate) fn title(&self) -> String {
+        let carrier = match self.carrier {
+            Carrier::Tcp => "tcp",
+            Carrier::SharedMemory => "shm",
+        };
+        let Self { ranks, rails, .. } = self;
+        format!(
+            "{carrier}, {ranks} ranks, {rails} rail{}",
+            if *rails == 1 { "" } else { "s" }
+        )
+    }
+
+    /// The command, on a libfabric and what was built.
+    pub(crate) fn program(&self, libfabric: &Libfabric, built: &Built) -> Program {
+        let program = Program::new(&built.ofi)
+            .args(["perf"])
+            .args(self.args)
+            .args(["--plugin".as_ref(), built.plugin.as_os_str()])
+            .args(["--symbol", SYMBOL, "--ranks", &self.ranks.to_string()])
+            .env("OFI_NCCL_FORCE_NUM_RAILS", self.rails.to_string())
+            .env("FI_PROVIDER", self.provider(libfabric));
+        environment(libfabric)
+            .into_iter()
+            .fold(program, |program, (name, value)| program.env(name, value))
+    }
+
+    /// TCP is `tcp` from 1.18 on; before, it has no reliable datagrams of its own and needs rxm.
+    fn provider(&self, libfabric: &Libfabric) -> &'static str {
+        match self.carrier {
+            Carrier::SharedMemory => "shm",
+            Carrier::Tcp if libfabric.major_minor() < Some((1, 18)) => "tcp;ofi_rxm",
+            Carrier::Tcp => "tcp",
+        }
+    }
+}
+
+/// Variables for whatever loads a libfabric here.
+pub(crate) fn environment(libfabric: &Libfabric) -> Vec<(&'static str, String)> {
+    let fixed = [
+        // The default leaves out lo, which may be the only interface there is.
+        ("OFI_NCCL_EXCLUDE_TCP_IF", ""),
+        // rxm sizes its pools for 2048 messages on every rail of every rank: hundreds of MiB.
+        ("FI_OFI_RXM_MSG_TX_SIZE", "128"),
+        ("FI_OFI_RXM_MSG_RX_SIZE", "128"),
+        // Debian's libfabric pulls in libpsm2 and libinfinipath, which take over signal handlers.
+        ("HFI_NO_BACKTRACE", "1"),
+        ("IPATH_NO_BACKTRACE", "1"),
+    ];
+    let path = (PATH_VARIABLE, libfabric.path.display().to_string());
+    fixed
+        .into_iter()
+        .map(|(name, value)| (name, value.to_owned()))
+        .chain([path])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHECKS, Carrier};
+    use crate::artifacts::Built;
+    use crate::libfabric::Libfabric;
+
+    #[test]
+    fn tcp_of_an_old_libfabric_goes_through_rxm() {
+        let line = |version: &str| {
+            let libfabric = Libfabric {
+                version: version.to_owned(),
+                path: "/x/lib.so".into(),
+            };
+            let built = Built {
+                plugin: "p.so".into(),
+                ofi: "ofi".into(),
+            };
+            let tcp = CHECKS
+                .iter()
+                .find(|load| load.carrier == Carrier::Tcp)
+                .unwrap();
+            tcp.program(&libfabric, &built).line()
+        };
+        assert!(line("1.17.0").contains("FI_PROVIDER='tcp;ofi_rxm'"));
+        assert!(
+            line("1.22.0").contains("FI_PROVIDER=tcp "),
+            "{}",
+            line("1.22.0")
+        );
+        assert!(line("2.5.1").contains("OFI_LIBFABRIC_PATH=/x/lib.so"));
+    }
+}

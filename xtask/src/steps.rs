@@ -1,0 +1,238 @@
+//! What `cargo xtask test` does, as a table: fast things first.
+
+use crate::settings::{CHECKS, Load};
+
+/// One step of the tests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) action: Action,
+    pub(crate) needs: &'static [Need],
+    /// Whether it is run once for each libfabric.
+    pub(crate) on: On,
+    /// Whether `--quick` runs it.
+    pub(crate) is_quick: bool,
+    pub(crate) env: &'static [(&'static str, &'static str)],
+    /// After so many minutes it has failed.
+    pub(crate) minutes_max: u64,
+}
+
+/// What a step runs. Words in braces are replaced: `{plugin}` by the path of the built plugin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    /// cargo with these arguments.
+    Cargo(&'static [&'static str]),
+    /// cargo with these arguments for every crate of ours, `{crate}` being its name.
+    EachCrate(&'static [&'static str]),
+    /// The same for the crates that may be published.
+    EachPublished(&'static [&'static str]),
+    /// Another command of this program.
+    Xtask(&'static [&'static str]),
+    /// `ofi perf` on our plugin.
+    Perf(Load),
+}
+
+/// What a machine may lack. A step whose need is not met is skipped, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// `cargo deny`.
+    CargoDeny,
+    /// A nightly toolchain.
+    Nightly,
+    /// A compiler for C++.
+    Cxx,
+    /// The release build of the plugin and of `ofi`, by the step [`BUILD`].
+    Built,
+}
+
+/// How often a step is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    Once,
+    EachLibfabric,
+}
+
+/// The step that builds what later ones load.
+pub(crate) const BUILD: &str = "build the plugin";
+
+/// Prints what passing tests print, so that what they skip is named.
+const SHOW: [&str; 2] = ["--", "--show-output"];
+
+impl Step {
+    const fn new(name: &'static str, action: Action) -> Self {
+        Self {
+            name,
+            action,
+            needs: &[],
+            on: On::Once,
+            is_quick: false,
+            env: &[],
+            minutes_max: 15,
+        }
+    }
+
+    const fn cargo(name: &'static str, args: &'static [&'static str]) -> Self {
+        Self::new(name, Action::Cargo(args))
+    }
+
+    const fn xtask(name: &'static str, args: &'static [&'static str]) -> Self {
+        Self::new(name, Action::Xtask(args))
+    }
+
+    const fn perf(name: &'static str, load: Load) -> Self {
+        Self::new(name, Action::Perf(load))
+            .needs(&[Need::Built])
+            .on_each_libfabric()
+    }
+
+    const fn needs(mut self, needs: &'static [Need]) -> Self {
+        self.needs = needs;
+        self
+    }
+
+    const fn on_each_libfabric(mut self) -> Self {
+        self.on = On::EachLibfabric;
+        self
+    }
+
+    const fn quick(mut self) -> Self {
+        self.is_quick = true;
+        self
+    }
+
+    const fn env(mut self, env: &'static [(&'static str, &'static str)]) -> Self {
+        self.env = env;
+        self
+    }
+}
+
+/// All of it.
+pub(crate) const STEPS: [Step; 22] = [
+    Step::cargo("format", &["fmt", "--all", "--check"]).quick(),
+    Step::xtask("tidy", &["tidy"]).quick(),
+    Step::xtask("layers", &["layers"]).quick(),
+    Step::cargo(
+        "clippy",
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ],
+    )
+    .quick(),
+    Step::cargo("documentation", &["doc", "--workspace", "--no-deps"])
+        .env(&[("RUSTDOCFLAGS", "-D warnings")])
+        .quick(),
+    // The default members are the pure crates.
+    Step::cargo("tests of the pure crates", &["test", "--lib", "--tests"]).quick(),
+    Step::cargo("tests of xtask", &["test", "--package", "xtask"]).quick(),
+    Step::cargo(
+        "examples in the documentation",
+        &["test", "--workspace", "--doc"],
+    )
+    .quick(),
+    Step::new(
+        "each crate alone",
+        Action::EachCrate(&["check", "--all-targets", "-p", "{crate}"]),
+    ),
+    Step::new(
+        "packages",
+        Action::EachPublished(&["package", "--list", "--allow-dirty", "-p", "{crate}"]),
+    ),
+    Step::cargo(
+        "licences, sources and bans",
+        &["deny", "--offline", "check", "bans", "licenses", "sources"],
+    )
+    .needs(&[Need::CargoDeny]),
+    Step::cargo(
+        "fuzz targets compile",
+        &["+nightly", "check", "--manifest-path", "fuzz/Cargo.toml"],
+    )
+    .needs(&[Need::Nightly, Need::Cxx]),
+    Step::cargo(
+        "all immediate words",
+        &[
+            "test",
+            "--release",
+            "--package",
+            "ofi-imm",
+            "--test",
+            "exhaustive",
+        ],
+    ),
+    Step::xtask(BUILD, &["build", "--release"]),
+    Step::xtask("what the plugin needs", &["needed", "{plugin}"]).needs(&[Need::Built]),
+    Step::cargo(
+        "tests of the fabric crates",
+        &[
+            "test",
+            "-p",
+            "ofi-sys",
+            "-p",
+            "efa-fabric",
+            "-p",
+            "ofi-net",
+            "--tests",
+            SHOW[0],
+            SHOW[1],
+        ],
+    )
+    .on_each_libfabric(),
+    Step::cargo(
+        "tests of the plugin",
+        &[
+            "test",
+            "-p",
+            "ofi-plugin-edge",
+            "-p",
+            "ofi-plugin-neuron",
+            "--tests",
+            SHOW[0],
+            SHOW[1],
+        ],
+    )
+    .needs(&[Need::Built])
+    .on_each_libfabric(),
+    Step::cargo(
+        "tests of the ofi command",
+        &["test", "-p", "ofi-tools", "--tests", SHOW[0], SHOW[1]],
+    ),
+    Step::perf("verified bytes", CHECKS[0]),
+    Step::perf("verified bytes", CHECKS[1]),
+    Step::perf("verified bytes", CHECKS[2]),
+    Step::perf("verified bytes", CHECKS[3]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{Action, BUILD, Need, STEPS};
+
+    #[test]
+    fn what_is_built_is_built_before_it_is_needed() {
+        let build = STEPS.iter().position(|step| step.name == BUILD).unwrap();
+        let first = STEPS
+            .iter()
+            .position(|step| step.needs.contains(&Need::Built))
+            .unwrap();
+        assert!(build < first);
+    }
+
+    #[test]
+    fn quick_steps_come_first_and_need_nothing() {
+        let quick = STEPS.iter().take_while(|step| step.is_quick).count();
+        assert!(STEPS.iter().skip(quick).all(|step| !step.is_quick));
+        assert!(STEPS.iter().take(quick).all(|step| step.needs.is_empty()));
+    }
+
+    #[test]
+    fn every_verified_load_checks() {
+        for step in STEPS {
+            if let Action::Perf(load) = step.action {
+                assert!(load.args.contains(&"--check"), "{}", load.title());
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Rules about files that neither rustc nor clippy checks.
+//!
+//! * [`files`] finds the files, [`lexer`] tells code from comments and strings
+//! * [`rules`] holds what can be said of one file alone
+//! * [`safety`] holds unsafe code against the table of docs/safety.md
+//! * [`crates`] holds the crates against ARCHITECTURE.md and their READMEs
+
+mod crates;
+mod files;
+mod lexer;
+mod rules;
+mod safety;
+
+use anyhow::{Result, bail};
+
+use crate::workspace::Workspace;
+
+/// The command: all rules on all files; fails with every fault named.
+pub(crate) fn run(here: &Workspace) -> Result<()> {
+    let files = files::read_all(&here.root)?;
+    let mut faults: Vec<String> = files.iter().flat_map(rules::check).collect();
+    faults.extend(rules::check_allowed_lengths(&files));
+    faults.extend(safety::check(&files));
+    faults.extend(crates::check(&files, &here.crates()?));
+    if faults.is_empty() {
+        println!("tidy: {} files", files.len());
+        return Ok(());
+    }
+    bail!("{} faults:\n  {}", faults.len(), faults.join("\n  "))
+}
+
+/// Prints the files that have unsafe code, as the table of docs/safety.md needs them.
+pub(crate) fn list_unsafe(here: &Workspace) -> Result<()> {
+    for file in files::read_all(&here.root)?
+        .iter()
+        .filter(|file| safety::has_unsafe(file))
+    {
+        println!("| `{}` | |", file.path);
+    }
+    Ok(())
+}
