@@ -12,15 +12,16 @@
 //! [`MrCache`] is that state machine and calls nobody. [`SharedMrCache`] drives it for several
 //! threads over a [`Registrar`].
 
+mod answer;
 mod cache;
 mod interval;
+mod last;
 mod request;
 #[cfg(feature = "std")]
 mod shared;
 
-pub use crate::mr::cache::{
-    CacheStats, Handle, Lookup, MrCache, Released, StaleHandle, StaleTicket, Ticket,
-};
+pub use crate::mr::answer::{Handle, Lookup, Released, StaleHandle, StaleTicket, Ticket};
+pub use crate::mr::cache::{CacheStats, MrCache};
 pub use crate::mr::request::{Attr, DmaBuf, Request, RequestError};
 #[cfg(feature = "std")]
 pub use crate::mr::shared::{AcquireError, Refused, Registrar, ReleaseError, SharedMrCache};

@@ -149,26 +149,32 @@ impl<T> Table<T> {
     /// [`Full`] with the value when the maximum is reached.
     #[inline]
     pub fn insert(&mut self, value: T) -> Result<Key, Full<T>> {
-        if self.head == NIL && !self.refill() {
-            return Err(Full {
-                value,
-                max: self.max,
-            });
-        }
+        // NIL is beyond the end of any table, so that one check serves for both.
         let index = self.head;
-        let Some(entry) = entry_mut(&mut self.blocks, index) else {
-            return Err(Full {
+        match entry_mut(&mut self.blocks, index) {
+            Some(entry) => {
+                self.head = entry.next;
+                entry.generation = entry.generation.wrapping_add(1);
+                entry.value = Some(value);
+                let key = Key::new(index, entry.generation);
+                self.len = self.len.wrapping_add(1);
+                self.high_water = self.high_water.max(self.len);
+                Ok(key)
+            }
+            None => self.refill_and_insert(value),
+        }
+    }
+
+    #[inline(never)]
+    fn refill_and_insert(&mut self, value: T) -> Result<Key, Full<T>> {
+        if self.refill() {
+            self.insert(value)
+        } else {
+            Err(Full {
                 value,
                 max: self.max,
-            });
-        };
-        self.head = entry.next;
-        entry.generation = entry.generation.wrapping_add(1);
-        entry.value = Some(value);
-        let key = Key::new(index, entry.generation);
-        self.len = self.len.wrapping_add(1);
-        self.high_water = self.high_water.max(self.len);
-        Ok(key)
+            })
+        }
     }
 
     /// The key that the next successful [`Table::insert`] returns, for a value that must know its

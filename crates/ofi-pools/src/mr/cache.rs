@@ -1,126 +1,13 @@
 //! The state machine of the cache: who holds which region, and who is registering one.
 
-use crate::key::Key;
+use crate::mr::answer::{Handle, Lookup, Released, StaleHandle, StaleTicket, Ticket};
 use crate::mr::interval::IntervalIndex;
+use crate::mr::last::LastHit;
 use crate::mr::request::{Class, Request, RequestError, Span};
 use crate::table::Table;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
-
-/// A region held in the cache. Copyable: the references are counted by `lookup`, `retain` and
-/// `release`, not by copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Handle {
-    key: Key,
-}
-
-impl Handle {
-    /// The handle as one word; never 0 or 1.
-    #[must_use]
-    pub const fn to_bits(self) -> u64 {
-        self.key.to_bits()
-    }
-
-    /// The inverse of [`Handle::to_bits`]; a word that is no handle is refused where it is used.
-    #[must_use]
-    pub const fn from_bits(bits: u64) -> Self {
-        Self {
-            key: Key::from_bits(bits),
-        }
-    }
-
-    /// The slot of the region with its generation; the index is dense, fit for a side table.
-    #[must_use]
-    pub const fn key(self) -> Key {
-        self.key
-    }
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-#[must_use = "a hit holds a reference, and a miss must be completed or failed"]
-pub enum Lookup {
-    /// A region covers the request; the caller now holds one reference to it.
-    Hit(Handle),
-    /// Someone is registering a region that will cover the request. Ask again after they are done:
-    /// it is then a hit, or a miss if they failed.
-    Busy,
-    /// Nobody is: the caller registers, and says how it went.
-    Miss(Ticket),
-}
-
-/// The duty to register one range, and to say how it went, to the cache that gave it.
-#[derive(Debug)]
-#[must_use = "until it is completed or failed, everyone else waits for this range"]
-pub struct Ticket {
-    serial: u64,
-    request: Request,
-}
-
-impl Ticket {
-    /// What to register: the range asked for, rounded out to whole pages. The entry covers exactly
-    /// this, so register no less.
-    #[must_use]
-    pub const fn request(&self) -> &Request {
-        &self.request
-    }
-}
-
-/// What became of a released reference.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "the last reference hands out the region, to be closed"]
-pub enum Released<R> {
-    /// Others hold the region still.
-    Held {
-        /// How many references are left.
-        references: u32,
-    },
-    /// This was the last; the region left the cache and is the caller's to close.
-    Last(R),
-}
-
-/// The handle finds no region: it was released before, or is of another cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StaleHandle {
-    /// The handle given.
-    pub handle: Handle,
-}
-
-impl fmt::Display for StaleHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "memory handle {} (generation {}) is not registered: it was deregistered before, or \
-             belongs to another device",
-            self.handle.key.index(),
-            self.handle.key.generation()
-        )
-    }
-}
-
-impl core::error::Error for StaleHandle {}
-
-/// The ticket is not of this cache, or the cache can hold no more; the region comes back, to be
-/// closed.
-pub struct StaleTicket<R> {
-    /// The region that was registered for nothing.
-    pub region: R,
-}
-
-impl<R> fmt::Debug for StaleTicket<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StaleTicket").finish_non_exhaustive()
-    }
-}
-
-impl<R> fmt::Display for StaleTicket<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the registration is not one that this cache asked for: close the region")
-    }
-}
-
-impl<R> core::error::Error for StaleTicket<R> {}
 
 /// What the cache has seen, since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,12 +37,6 @@ struct Pending {
     class: Class,
 }
 
-struct LastHit {
-    span: Span,
-    class: Class,
-    handle: Handle,
-}
-
 /// The cache, as a state machine that registers nothing itself. See the [module](crate::mr) for
 /// the picture.
 ///
@@ -183,8 +64,8 @@ struct LastHit {
 /// number of regions with the same attributes. `get`, `retain`, and `release` while others hold
 /// the region: O(1). The last release: as a lookup, and O(sqrt n) small moves at worst.
 pub struct MrCache<R> {
-    /// At most one; checked before any search.
-    last: Option<LastHit>,
+    /// Checked before any search.
+    last: LastHit,
     entries: Table<Entry<R>>,
     /// Registered regions only, so that a failed registration has nothing to take back.
     classes: BTreeMap<Class, IntervalIndex>,
@@ -218,7 +99,7 @@ impl<R> MrCache<R> {
             return Err(RequestError::Page { page });
         }
         Ok(Self {
-            last: None,
+            last: LastHit::NONE,
             entries: Table::new(),
             classes: BTreeMap::new(),
             pending: Vec::new(),
@@ -235,27 +116,20 @@ impl<R> MrCache<R> {
     /// [`RequestError`] for a range that nothing can cover.
     #[inline]
     pub fn lookup(&mut self, request: &Request) -> Result<Lookup, RequestError> {
-        let span = request.span()?;
-        let class = request.class();
-        if let Some(last) = &self.last {
-            if last.span.covers(span) && last.class == class {
-                if let Some(entry) = self.entries.get_mut(last.handle.key) {
-                    entry.references = entry.references.saturating_add(1);
-                    self.stats.hits = self.stats.hits.wrapping_add(1);
-                    return Ok(Lookup::Hit(last.handle));
-                }
+        if self.last.answers(request) {
+            if let Some(entry) = self.entries.get_mut(self.last.handle.key) {
+                entry.references = entry.references.saturating_add(1);
+                self.stats.hits = self.stats.hits.wrapping_add(1);
+                return Ok(Lookup::Hit(self.last.handle));
             }
         }
-        self.search(request, span, class)
+        self.search(request)
     }
 
     #[inline(never)]
-    fn search(
-        &mut self,
-        request: &Request,
-        span: Span,
-        class: Class,
-    ) -> Result<Lookup, RequestError> {
+    fn search(&mut self, request: &Request) -> Result<Lookup, RequestError> {
+        let span = request.span()?;
+        let class = request.class();
         if let Some(handle) = self.find(span, class) {
             self.stats.hits = self.stats.hits.wrapping_add(1);
             return Ok(Lookup::Hit(handle));
@@ -269,17 +143,16 @@ impl<R> MrCache<R> {
             return Ok(Lookup::Busy);
         }
         let request = request.rounded(self.page)?;
+        let span = request.span()?;
         self.stats.misses = self.stats.misses.wrapping_add(1);
         self.serial = self.serial.wrapping_add(1);
+        let serial = self.serial;
         self.pending.push(Pending {
-            serial: self.serial,
-            span: request.span()?,
+            serial,
+            span,
             class,
         });
-        Ok(Lookup::Miss(Ticket {
-            serial: self.serial,
-            request,
-        }))
+        Ok(Lookup::Miss(Ticket { serial, request }))
     }
 
     /// A covering region, with one reference more, remembered as the last hit.
@@ -289,11 +162,7 @@ impl<R> MrCache<R> {
         let entry = self.entries.get_mut(key)?;
         entry.references = entry.references.saturating_add(1);
         let handle = Handle { key };
-        self.last = Some(LastHit {
-            span: entry.span,
-            class,
-            handle,
-        });
+        self.last = LastHit::of(entry.span, class, handle);
         Some(handle)
     }
 
@@ -327,11 +196,7 @@ impl<R> MrCache<R> {
             .insert(span, key.index());
         self.stats.bytes = self.stats.bytes.wrapping_add(span.end - span.start);
         let handle = Handle { key };
-        self.last = Some(LastHit {
-            span,
-            class,
-            handle,
-        });
+        self.last = LastHit::of(span, class, handle);
         Ok(handle)
     }
 
@@ -413,8 +278,8 @@ impl<R> MrCache<R> {
                 self.classes.remove(&entry.class);
             }
         }
-        if self.last.as_ref().is_some_and(|last| last.handle == handle) {
-            self.last = None;
+        if self.last.handle == handle {
+            self.last = LastHit::NONE;
         }
         self.stats.bytes = self
             .stats

@@ -107,10 +107,10 @@ impl Span {
 /// and another mapping of the same file does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class {
-    access: u64,
-    kind: u32,
-    device: u32,
-    dmabuf: Option<(i32, u64)>,
+    pub(super) access: u64,
+    pub(super) kind: u32,
+    pub(super) device: u32,
+    pub(super) dmabuf: Option<(i32, u64)>,
 }
 
 impl Request {

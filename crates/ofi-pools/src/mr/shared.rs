@@ -1,6 +1,7 @@
 //! The cache for several threads: no lock is held while the provider works.
 
-use crate::mr::cache::{Handle, Lookup, MrCache, Released, StaleHandle, StaleTicket, Ticket};
+use crate::mr::answer::{Handle, Lookup, Released, StaleHandle, StaleTicket, Ticket};
+use crate::mr::cache::MrCache;
 use crate::mr::request::{Request, RequestError};
 use crate::sync::{Condvar, Mutex};
 use core::fmt;
