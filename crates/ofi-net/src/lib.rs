@@ -1,1 +1,70 @@
-//! Devices, rails and communicators: the protocol engine joined to libfabric
+#![doc = include_str!("../README.md")]
+//!
+//! # Picture
+//!
+//! ```text
+//! Transport
+//!  +- Device 0 (a group of NICs)
+//!  |   +- Domain: lock { Engine, Port, completion queues }
+//!  |       +- rail 0: fi_fabric, fi_domain, CQ, data endpoint, control endpoint
+//!  |       +- rail 1: ...
+//!  +- Device 1 ...
+//!
+//! isend -> engine -> outbox -> Port::post -> libfabric ~~~ wire ~~~> CQ -> harvest -> engine -> test
+//! ```
+//!
+//! # Map, in reading order
+//!
+//! | module | what |
+//! |---|---|
+//! | `transport` | the API that the plugins are skins of |
+//! | `device`, `domain` | a device and what it opens: rails, engine, lock |
+//! | `progress` | one pass: harvest, demultiplex, pump, refill |
+//! | `rail` | one engine operation to one libfabric call |
+//! | `rx` | receive buffers: how many are posted where |
+//! | `contexts` | from a completion's context back to the operation |
+//! | `peers` | address vectors, each name once |
+//! | `region`, `regions`, `slab`, `pages` | memory: registered, numbered, our own, mapped |
+//! | `handle_words`, `handle_state` | the words callers hold; the state bytes of a connection handle |
+//! | `sync`, `fork`, `clock` | the domain's lock, knowing a forked child, time |
+//! | [`params`], [`config`], [`select`], [`properties`] | settings, which NICs, what is told of them |
+//! | [`error`], [`log`], `report` | coded errors, the log's seam, events to lines |
+//!
+//! Not here: the C ABI (`plugin/`), the protocol (`ofi-rdma`), libfabric's types (`efa-fabric`).
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod cached;
+mod clock;
+pub mod config;
+mod contexts;
+mod device;
+mod domain;
+mod efa;
+pub mod error;
+mod fork;
+mod handle_state;
+mod handle_words;
+pub mod log;
+mod pages;
+pub mod params;
+mod peers;
+mod progress;
+pub mod properties;
+mod rail;
+mod region;
+mod regions;
+mod report;
+mod rx;
+pub mod select;
+mod slab;
+mod sync;
+mod teardown;
+mod transport;
+
+pub use config::Config;
+pub use error::{Code, NetError};
+pub use handle_words::{CommWord, MrWord, ReqWord};
+pub use properties::Properties;
+pub use region::MemoryKind;
+pub use transport::Transport;

@@ -1,0 +1,435 @@
+//! A domain: the opened rails of a device with one engine over them, behind one lock (decision 28).
+
+use crate::cached::{self, Cache};
+use crate::config::Config;
+use crate::contexts::Contexts;
+use crate::efa;
+use crate::error::{Code, NetError};
+use crate::log::Log;
+use crate::pages::page_bytes;
+use crate::peers::{Peers, Shape};
+use crate::progress::{BATCH_DEFAULT, BATCH_MAX, Core};
+use crate::rail::{LaneEnd, Port};
+use crate::region::{Addressing, Registrar};
+use crate::regions::Regions;
+use crate::report::{Note, Reporter};
+use crate::rx::{EAGER_BYTES_MIN, Limits, Receives};
+use crate::slab::{FLUSH_PAGE, Slab};
+use crate::sync::{DomainLock, Poisoned};
+use crate::transport::round_bytes;
+use core::mem;
+use efa_fabric::{
+    Av, Caps, Cq, CqBind, CqEntry, Domain as FiDomain, Endpoint, Fabric, Info, MrMode, Version,
+    consts,
+};
+use ofi_pools::{Freelist, FreelistConfig};
+use ofi_rdma::limits::{CONN_BYTES, CONTROL_BUFFER_BYTES, MAX_RAILS};
+use ofi_rdma::{Engine, EpName, KeyWidth, Lane};
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard};
+
+/// Control messages that can be at the provider before the pool of their slots grows, and by how
+/// many it grows.
+const SEND_SLOTS: u32 = 16;
+
+/// One domain.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    lock: DomainLock<Core>,
+    /// Registers the caller's memory, without the lock.
+    pub(crate) registrar: Arc<Registrar>,
+    /// Finds regions that are registered already; `None` when it is off.
+    pub(crate) cache: Option<Cache>,
+    log: Arc<dyn Log>,
+    reporter: Reporter,
+    label: Box<str>,
+}
+
+/// What a domain is opened from.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    /// One entry a rail, in order.
+    pub(crate) rails: &'a [&'a Info],
+    /// The settings.
+    pub(crate) config: &'a Config,
+    /// What the device is called in the log.
+    pub(crate) label: &'a str,
+}
+
+/// One rail while it is being opened.
+struct Rail {
+    fi_domain: FiDomain,
+    cq: Cq,
+    data: Opened,
+    control: Option<Opened>,
+}
+
+struct Opened {
+    end: LaneEnd,
+    name: EpName,
+}
+
+impl Domain {
+    /// Opens every rail and makes the engine; on failure everything opened is closed again.
+    ///
+    /// # Errors
+    /// The call that failed, with the rail.
+    pub(crate) fn open(plan: &Plan<'_>, log: Arc<dyn Log>) -> Result<Self, NetError> {
+        let Plan {
+            rails,
+            config,
+            label,
+        } = *plan;
+        let Some(&first) = rails.first() else {
+            return Err(NetError::new(
+                Code::Internal,
+                format!("{label} has no rail"),
+            ));
+        };
+        let mut opened = Vec::with_capacity(rails.len());
+        for (rail, info) in rails.iter().enumerate() {
+            let with_control = rail == 0 || config.rr_ctrl_msg;
+            let rail_opened = open_rail(info, config, with_control);
+            opened.push(rail_opened.map_err(|e| e.context(format!("{label} rail {rail}")))?);
+        }
+        let settings = engine_config(config, first, &opened)?;
+        let engine = Engine::new(settings)?;
+        let (core, registrar) = assemble(engine, config, first, opened)?;
+        let cache = match config.mr_cache {
+            true => Some(cached::cache(round_bytes(), Arc::clone(&registrar))?),
+            false => None,
+        };
+        let (lock, label, reporter) = (DomainLock::new(core), label.into(), Reporter::default());
+        Ok(Self {
+            lock,
+            registrar,
+            cache,
+            log,
+            reporter,
+            label,
+        })
+    }
+
+    /// Runs `f` inside unless the domain is busy (decision 25).
+    ///
+    /// # Errors
+    /// What `f` says; a domain that is out of order.
+    #[inline]
+    pub(crate) fn attempt<R>(
+        &self,
+        f: impl FnOnce(&mut Core) -> Result<Option<R>, NetError>,
+    ) -> Result<Option<R>, NetError> {
+        match self.lock.try_enter() {
+            Ok(Some(core)) => self.inside(core, f),
+            Ok(None) => Ok(None),
+            Err(Poisoned) => Err(panicked()),
+        }
+    }
+
+    /// Runs `f` inside, waiting for whoever is there: everybody leaves after a bounded pass.
+    ///
+    /// # Errors
+    /// As [`Domain::attempt`].
+    pub(crate) fn enter<R>(
+        &self,
+        f: impl FnOnce(&mut Core) -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        let core = self.lock.enter().map_err(|Poisoned| panicked())?;
+        self.inside(core, f)
+    }
+
+    #[inline]
+    fn inside<R>(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        f: impl FnOnce(&mut Core) -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        if let Some(poison) = &core.poison {
+            return Err(poison.clone().mark_reported());
+        }
+        let result = f(&mut core);
+        if core.port.notes.is_empty() && core.poison.is_none() {
+            return result;
+        }
+        let notes = mem::take(&mut core.port.notes);
+        let poison = core.poison.clone();
+        drop(core);
+        self.report(&notes, poison.as_ref());
+        result
+    }
+
+    #[cold]
+    fn report(&self, notes: &[Note], poison: Option<&NetError>) {
+        self.reporter.write(&*self.log, &self.label, notes);
+        if let Some(error) = poison {
+            crate::log::warn(&*self.log, crate::log::Subsys::Net, || {
+                format!("{}: {error}", self.label)
+            });
+        }
+    }
+
+    /// Makes every later call fail with `error`.
+    pub(crate) fn poison(&self, error: NetError) {
+        if let Ok(mut core) = self.lock.enter() {
+            core.poison.get_or_insert(error);
+        }
+    }
+
+    /// Ends the domain: see [`Core::shut_down`].
+    pub(crate) fn shut_down(self, bound_ms: u64) {
+        let Self {
+            lock,
+            log,
+            reporter,
+            label,
+            cache,
+            registrar,
+        } = self;
+        let mut core = lock.into_inner();
+        core.drain_all(bound_ms);
+        reporter.write(&*log, &label, &mem::take(&mut core.port.notes));
+        if let Err(error) = core.shut_down() {
+            crate::log::warn(&*log, crate::log::Subsys::Net, || {
+                format!("{label}: {error}")
+            });
+        }
+        // Regions that the caller left registered, then the fi_domains.
+        drop((cache, registrar));
+    }
+}
+
+#[cold]
+fn panicked() -> NetError {
+    NetError::new(Code::Poisoned, "a call on this device panicked").mark_reported()
+}
+
+fn open_rail(info: &Info, config: &Config, with_control: bool) -> Result<Rail, NetError> {
+    refuse(info)?;
+    let fabric = Fabric::open(info)?;
+    let fi_domain = FiDomain::open(&fabric, info)?;
+    let cq = Cq::open(&fi_domain, config.cq_entries)?;
+    let data = open_endpoint(&fi_domain, info, &cq)?;
+    let control = match with_control {
+        true if config.low_latency_tc => Some(open_low_latency(&fi_domain, info, &cq)?),
+        true => Some(open_endpoint(&fi_domain, info, &cq)?),
+        false => None,
+    };
+    Ok(Rail {
+        fi_domain,
+        cq,
+        data,
+        control,
+    })
+}
+
+/// What this crate cannot work with, said before anything else fails because of it.
+fn refuse(info: &Info) -> Result<(), NetError> {
+    let refused = |what: &str| {
+        let what = format!("{} {}: {what}", info.provider_name(), info.domain_name());
+        Err(NetError::new(Code::DeviceOpen, what))
+    };
+    if info.mr_mode().contains(MrMode::ENDPOINT) {
+        return refused(
+            "regions must be bound to endpoints (FI_MR_ENDPOINT), which is not supported",
+        );
+    }
+    if info.cq_data_size() < 4 {
+        return refused("immediates have fewer than 4 bytes");
+    }
+    if info.max_msg_size() < CONN_BYTES {
+        return refused("messages are shorter than a connection message, 528 bytes");
+    }
+    Ok(())
+}
+
+/// A control endpoint of the low-latency traffic class, or an ordinary one where the provider does
+/// not take the class (protocol 2d.1).
+fn open_low_latency(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened, NetError> {
+    let mut classed = info.dup()?;
+    classed.set_traffic_class(consts::FI_TC_LOW_LATENCY);
+    open_endpoint(fi_domain, &classed, cq).or_else(|_| open_endpoint(fi_domain, info, cq))
+}
+
+fn open_endpoint(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened, NetError> {
+    let mut setup = Endpoint::open(fi_domain, info)?;
+    let av = Av::open(fi_domain)?;
+    setup.bind_cq(cq, CqBind::TRANSMIT | CqBind::RECV)?;
+    setup.bind_av(&av)?;
+    efa::prepare(&setup, info)?;
+    let endpoint = setup
+        .enable()
+        .map_err(|failed| NetError::from(failed.error))?;
+    let address = endpoint.name()?;
+    let name = EpName::new(&address).ok_or_else(|| {
+        let what = format!(
+            "an address of {} bytes, and there is room for 56",
+            address.len()
+        );
+        NetError::new(Code::AddressTooLong, what)
+    })?;
+    let own = av.insert(&address)?;
+    let shape = Shape {
+        format: info.addr_format(),
+        bytes: address.len(),
+    };
+    let inject_max = info.inject_size();
+    let peers = Peers::new(av, shape);
+    Ok(Opened {
+        end: LaneEnd {
+            endpoint,
+            peers,
+            own,
+            inject_max,
+        },
+        name,
+    })
+}
+
+fn engine_config(
+    config: &Config,
+    info: &Info,
+    rails: &[Rail],
+) -> Result<ofi_rdma::Config, NetError> {
+    let mut control_names = [EpName::EMPTY; MAX_RAILS];
+    let mut data_names = [EpName::EMPTY; MAX_RAILS];
+    for (rail, (control, data)) in rails
+        .iter()
+        .zip(control_names.iter_mut().zip(&mut data_names))
+    {
+        *data = rail.data.name;
+        *control = rail
+            .control
+            .as_ref()
+            .map_or(EpName::EMPTY, |opened| opened.name);
+    }
+    let control_rails = rails.iter().filter(|rail| rail.control.is_some()).count();
+    let count = |rails: usize| {
+        u8::try_from(rails).map_err(|_| NetError::new(Code::Grouping, format!("{rails} rails")))
+    };
+    let key_width = if info.mr_key_size() <= 4 {
+        KeyWidth::Short
+    } else {
+        KeyWidth::Long
+    };
+    Ok(ofi_rdma::Config {
+        data_rails: count(rails.len())?,
+        control_rails: count(control_rails)?,
+        control_names,
+        data_names,
+        key_width,
+        eager_max: eager_max(config, info),
+        min_stripe_bytes: config.min_stripe_bytes,
+        small_max_bytes: config.small_max_bytes,
+        connect_timeout_ms: config.connect_timeout_ms,
+        stall_warn_ms: config.stall_warn_ms,
+        stall_fail_ms: config.stall_fail_ms,
+        close_messages: config.close_messages,
+    })
+}
+
+/// An eager message is one send: it is no longer than the provider's longest.
+fn eager_max(config: &Config, info: &Info) -> Option<u32> {
+    let longest = u32::try_from(info.max_msg_size()).unwrap_or(u32::MAX);
+    config.eager_max.map(|wanted| wanted.min(longest))
+}
+
+fn assemble(
+    engine: Engine,
+    config: &Config,
+    info: &Info,
+    rails: Vec<Rail>,
+) -> Result<(Core, Arc<Registrar>), NetError> {
+    let how = Addressing {
+        virtual_addresses: info.uses_virtual_addresses(),
+        provider_keys: info.provider_chooses_keys(),
+        hmem: info.caps().contains(Caps::HMEM),
+        key_bytes: config.mr_key_size,
+    };
+    let fi_domains = rails.iter().map(|rail| rail.fi_domain.clone()).collect();
+    let registrar = Arc::new(Registrar::new(fi_domains, how)?);
+    let internal =
+        |e: ofi_pools::freelist::ConfigError| NetError::new(Code::Internal, e.to_string());
+    let limits = limits(config, info, &engine);
+    let receives = Receives::new(limits, page_bytes()).map_err(internal)?;
+    let sends = Freelist::new(FreelistConfig {
+        entry_bytes: CONTROL_BUFFER_BYTES,
+        align: 64,
+        page: page_bytes(),
+        first: SEND_SLOTS,
+        grow: SEND_SLOTS,
+        max: None,
+    })
+    .map_err(internal)?;
+    let contexts = Contexts::new().map_err(|errno| {
+        NetError::new(Code::Internal, "no address space for operation contexts").with_errno(errno)
+    })?;
+    let flush_page = Slab::new(&registrar, page_bytes(), FLUSH_PAGE)?;
+    let mut cqs = Vec::with_capacity(rails.len());
+    let mut lanes = [const { None }; Lane::COUNT_MAX];
+    for (index, rail) in (0..).zip(rails) {
+        cqs.push(rail.cq);
+        place(&mut lanes, Lane::data(index), Some(rail.data));
+        place(&mut lanes, Lane::control(index), rail.control);
+    }
+    let regions = Regions::new(*flush_page.view());
+    let port = Port {
+        lanes,
+        receives,
+        sends,
+        regions,
+        contexts,
+        flush_page,
+        registrar: Arc::clone(&registrar),
+        notes: Vec::new(),
+    };
+    let batch = config
+        .cq_read_count
+        .unwrap_or(BATCH_DEFAULT)
+        .clamp(1, BATCH_MAX);
+    let core = Core {
+        engine,
+        port,
+        cqs,
+        batch: vec![CqEntry::EMPTY; batch].into_boxed_slice(),
+        open: HashMap::new(),
+        lengths_missing: lengths_missing(info),
+        next_rail: 0,
+        quiet_passes: 0,
+        poison: None,
+    };
+    Ok((core, registrar))
+}
+
+fn place(lanes: &mut [Option<LaneEnd>; Lane::COUNT_MAX], lane: Lane, opened: Option<Opened>) {
+    if let Some(slot) = lanes.get_mut(lane.index()) {
+        *slot = opened.map(|opened| opened.end);
+    }
+}
+
+fn limits(config: &Config, info: &Info, engine: &Engine) -> Limits {
+    let narrow = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let settings = engine.config();
+    let eager = settings.eager_max.map_or((0, 0), |_| config.posted_eager);
+    let wanted = settings.eager_max.map_or(0, |bytes| bytes as usize);
+    Limits {
+        data_lanes: u32::from(settings.data_rails),
+        control_lanes: u32::from(settings.control_rails),
+        control_max: narrow(config.posted_control.1),
+        eager_min: narrow(eager.0),
+        eager_max: narrow(eager.1),
+        eager_bytes: wanted.max(EAGER_BYTES_MIN),
+        queue: narrow(info.rx_size()).max(1),
+    }
+}
+
+/// Whether an incoming write without a length says nothing: socket providers before libfabric 1.18
+/// report 0 for all (decision 16).
+fn lengths_missing(info: &Info) -> bool {
+    let sockets = [
+        consts::FI_SOCKADDR,
+        consts::FI_SOCKADDR_IN,
+        consts::FI_SOCKADDR_IN6,
+    ];
+    let old = efa_fabric::Library::get().is_some_and(|l| Version::of(l) < Version::new(1, 18));
+    old && sockets.contains(&info.addr_format())
+}

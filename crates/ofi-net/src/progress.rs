@@ -1,0 +1,285 @@
+//! One progress pass: harvest every rail, demultiplex, complete, pump the outboxes, refill receives,
+//! collect events. The loop that names the order is [`Core::progress`].
+//!
+//! Every entry of a batch is handled, whatever became of the one before; a failed operation marks its
+//! own request (decision 11). A pass takes at most [`BATCHES_MAX`] batches from a rail, so that a busy
+//! rail does not starve the others, and starts with another rail each time.
+
+use crate::clock;
+use crate::contexts::Owner;
+use crate::error::{Code, NetError};
+use crate::rail::Port;
+use crate::report::Note;
+use crate::rx::{Lanes, lanes};
+use efa_fabric::{CompletionError, CompletionFlags, Cq, CqEntry, CqPoll};
+use ofi_pools::Slot;
+use ofi_rdma::{Cause, CommKey, Engine, Lane, RxFate, RxId};
+use std::collections::HashMap;
+
+/// Completions taken by one read, when the user did not say (`OFI_NCCL_CQ_READ_COUNT`).
+pub(crate) const BATCH_DEFAULT: usize = 32;
+
+/// Most completions taken by one read.
+pub(crate) const BATCH_MAX: usize = 64;
+
+/// Batches that a pass takes from one rail.
+const BATCHES_MAX: usize = 4;
+
+/// Passes without a completion between two looks at the clock (decision 34).
+const PASSES_PER_TICK: u32 = 256;
+
+/// Error entries taken between two reads: more would mean that the queue gives the same one again.
+const ERRORS_MAX: usize = 1024;
+
+/// What the domain's lock protects.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) engine: Engine,
+    /// Before the queues: endpoints close first.
+    pub(crate) port: Port,
+    pub(crate) cqs: Vec<Cq>,
+    pub(crate) batch: Box<[CqEntry]>,
+    /// The communicators that callers hold, and whether they send.
+    pub(crate) open: HashMap<CommKey, Role>,
+    /// An incoming write without a length is one whose length the provider does not tell.
+    pub(crate) lengths_missing: bool,
+    pub(crate) next_rail: usize,
+    pub(crate) quiet_passes: u32,
+    /// What makes the domain unusable.
+    pub(crate) poison: Option<NetError>,
+}
+
+/// What a communicator of a caller is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It listens.
+    Listener,
+    /// It sends.
+    Send,
+    /// It receives.
+    Recv,
+}
+
+impl Core {
+    /// One pass; how many completions there were.
+    pub(crate) fn progress(&mut self) -> usize {
+        let harvested = self.harvest();
+        if harvested == 0 {
+            self.quiet_passes += 1;
+            if self.quiet_passes >= PASSES_PER_TICK {
+                self.quiet_passes = 0;
+                self.engine.tick(clock::now_ms());
+            }
+        }
+        self.drain();
+        harvested
+    }
+
+    /// Takes completions from every rail and tells the engine.
+    pub(crate) fn harvest(&mut self) -> usize {
+        let rails = self.cqs.len();
+        let first = self.next_rail;
+        self.next_rail = if first + 1 < rails { first + 1 } else { 0 };
+        let mut harvested = 0;
+        for rail in (first..rails).chain(0..first) {
+            harvested += self.harvest_rail(rail);
+        }
+        harvested
+    }
+
+    /// What every command and input is followed by: posts go out, receives are refilled, events are
+    /// kept for the log.
+    pub(crate) fn drain(&mut self) {
+        let Self { engine, port, .. } = self;
+        engine.pump(port);
+        while let Some(rx) = engine.take_released() {
+            if let Some(buffer) = port.receives.held(rx.rail, rx.index) {
+                port.recycle(buffer);
+            }
+        }
+        for lane in lanes_of(engine) {
+            if port.receives.is_low(lane) {
+                port.refill(lane);
+            }
+        }
+        while let Some(event) = engine.poll_event() {
+            port.note(Note::Event(event));
+        }
+    }
+
+    /// Fills every lane up to its target: after that has grown.
+    pub(crate) fn fill_receives(&mut self) {
+        for lane in lanes_of(&self.engine) {
+            self.port.refill(lane);
+        }
+    }
+
+    fn harvest_rail(&mut self, rail: usize) -> usize {
+        let Self {
+            engine,
+            port,
+            cqs,
+            batch,
+            lengths_missing,
+            poison,
+            ..
+        } = self;
+        let Some(cq) = cqs.get(rail) else { return 0 };
+        let rail = u8::try_from(rail).unwrap_or(u8::MAX);
+        let mut demux = Demux {
+            engine,
+            port,
+            rail,
+            lengths_missing: *lengths_missing,
+        };
+        let mut harvested = 0;
+        for _ in 0..BATCHES_MAX {
+            match cq.read_batch(batch) {
+                Ok(CqPoll::Entries(count)) => {
+                    let entries = batch.get(..count).unwrap_or(&[]);
+                    entries.iter().for_each(|entry| demux.entry(entry));
+                    harvested += count;
+                    if count < batch.len() {
+                        break;
+                    }
+                }
+                Ok(CqPoll::Empty) => break,
+                Ok(CqPoll::ErrorAvailable) => harvested += demux.errors(cq),
+                Err(error) => {
+                    // fi_cq(3): an overrun queue has lost completions for good.
+                    let what = format!("rail {rail}: the completion queue failed: {error}");
+                    poison.get_or_insert_with(|| NetError::new(Code::Poisoned, what));
+                    break;
+                }
+            }
+        }
+        harvested
+    }
+}
+
+/// The lanes of an engine's domain.
+pub(crate) fn lanes_of(engine: &Engine) -> Lanes {
+    let config = engine.config();
+    lanes(
+        u32::from(config.data_rails),
+        u32::from(config.control_rails),
+    )
+}
+
+struct Demux<'a> {
+    engine: &'a mut Engine,
+    port: &'a mut Port,
+    rail: u8,
+    lengths_missing: bool,
+}
+
+/// The low 32 bits of CQ data: what the protocol uses, and all that EFA carries (decision 3).
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the low half is what is wanted"
+)]
+const fn imm_of(data: u64) -> u32 {
+    data as u32
+}
+
+impl Demux<'_> {
+    /// One good completion. The order is that of protocol 2f: an incoming write has no context; the
+    /// rest is told by what was posted.
+    #[inline]
+    fn entry(&mut self, entry: &CqEntry) {
+        if entry.flags().contains(CompletionFlags::REMOTE_WRITE) {
+            let known = !(self.lengths_missing && entry.is_empty());
+            let len = known.then_some(entry.len() as u64);
+            self.engine.on_remote_write(imm_of(entry.data()), len);
+            return;
+        }
+        match self.port.contexts.finish(entry.context().cast()) {
+            Some(Owner::Post(token)) => self.engine.on_local(token),
+            Some(Owner::Control(token, slot)) => {
+                self.port.give_send(slot);
+                self.engine.on_local(token);
+            }
+            Some(Owner::Receive(lane, slot)) => self.received(lane, slot, entry),
+            None => self.unowned(|| format!("a completion without an operation: {entry:?}")),
+        }
+    }
+
+    fn received(&mut self, lane: Lane, slot: Slot, entry: &CqEntry) {
+        let buffer = self.port.receives.received(lane, slot);
+        // Eager or control is told by CQ data alone (trap 1).
+        if !entry.flags().contains(CompletionFlags::REMOTE_CQ_DATA) {
+            let engine = &mut *self.engine;
+            let lent = self
+                .port
+                .receives
+                .lend(&buffer, entry.len(), |bytes| engine.on_control(bytes));
+            debug_assert!(lent.is_some(), "a completed receive has a buffer");
+        } else if lane.is_control() {
+            self.unowned(|| format!("CQ data on a control endpoint: {entry:?}"));
+        } else {
+            let rx = RxId {
+                rail: lane.rail(),
+                index: slot.index(),
+            };
+            let len = u32::try_from(entry.len()).unwrap_or(u32::MAX);
+            if self.engine.on_eager(imm_of(entry.data()), len, rx) == RxFate::Held {
+                return buffer.hold();
+            }
+        }
+        self.port.recycle(buffer);
+    }
+
+    /// All error entries there are now; how many.
+    #[cold]
+    fn errors(&mut self, cq: &Cq) -> usize {
+        for taken in 0..ERRORS_MAX {
+            match cq.read_error() {
+                Ok(Some(error)) => self.error(&error),
+                Ok(None) => return taken,
+                Err(error) => {
+                    self.unowned(|| error.to_string());
+                    return taken;
+                }
+            }
+        }
+        ERRORS_MAX
+    }
+
+    fn error(&mut self, error: &CompletionError) {
+        let cause = Cause {
+            errno: error.errno().code(),
+            provider_errno: error.prov_errno(),
+        };
+        match self.port.contexts.finish(error.context().cast()) {
+            Some(Owner::Post(token)) => self.engine.on_failed(token, cause),
+            Some(Owner::Control(token, slot)) => {
+                self.port.give_send(slot);
+                self.engine.on_failed(token, cause);
+            }
+            Some(Owner::Receive(lane, slot)) => {
+                let buffer = self.port.receives.failed(lane, slot);
+                self.port.receives.give(buffer);
+                self.note_receive(lane, error);
+            }
+            None => self.unowned(|| error.to_string()),
+        }
+    }
+
+    fn note_receive(&mut self, lane: Lane, error: &CompletionError) {
+        if error.is_truncated() {
+            let lost = error.overflow();
+            self.port.note(Note::Truncated { lane, lost });
+        } else if !error.is_cancelled() {
+            self.port.note(Note::Receive {
+                lane,
+                text: error.to_string(),
+            });
+        }
+    }
+
+    #[cold]
+    fn unowned(&mut self, text: impl FnOnce() -> String) {
+        let (rail, text) = (self.rail, text());
+        self.port.note(Note::Unowned { rail, text });
+    }
+}

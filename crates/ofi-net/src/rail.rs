@@ -1,0 +1,438 @@
+//! From the engine's operations to libfabric calls: one call for each (protocol 2c.9).
+//!
+//! ```text
+//! Wire::Control     fi_send, fi_inject when small      control endpoint, never with CQ data
+//! Wire::Eager       fi_senddata, fi_injectdata         data endpoint
+//! Wire::Write       fi_writedata, fi_write             data endpoint
+//! Wire::EagerCopy   fi_read of our receive buffer      data endpoint, own address
+//! Wire::FlushRead   fi_read into the flush page        data endpoint, own address
+//! ```
+//!
+//! # What makes the posts sound
+//!
+//! fi_msg(3) and fi_rma(3): buffer, descriptor and context of a posted operation stay valid and
+//! untouched until its completion. Contexts come from [`Contexts`], control messages from slots that
+//! are given back by the completion, receive buffers from slabs that outlive the endpoints. A caller's
+//! buffer is the caller's until `test` says done: that is the contract of the unsafe calls of
+//! [`crate::Transport`], and the engine counts the requests that refer to a region until their
+//! operations have completed.
+
+use crate::contexts::{Contexts, Owner};
+use crate::peers::Peers;
+use crate::region::{RegionView, Registrar};
+use crate::regions::{FLUSH_REGION, Regions};
+use crate::report::Note;
+use crate::rx::{Arrived, Receives};
+use crate::slab::{SEND_SLAB, Slab, SlabSource};
+use efa_fabric::{
+    Context2, Endpoint, FabricError, PeerAddr as FiAddr, Posted, Sink, Source, Target,
+};
+use ofi_pools::{Freelist, Slot};
+use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, EP_NAME_BYTES};
+use ofi_rdma::{Cause, Lane, OpKind, Outcome, PeerAddr, Post, RailPort, RxId, Token, Wire};
+use std::sync::Arc;
+
+/// Each rail reads its flushes into its own cache line of the flush page (protocol 2e.7).
+const FLUSH_LINE_BYTES: u64 = 64;
+
+/// Bytes that a flush reads (protocol 2e.7).
+const FLUSH_BYTES: usize = 4;
+
+/// Notes for the log that one pass can leave.
+const NOTES_MAX: usize = 256;
+
+/// One endpoint with its address vector.
+#[derive(Debug)]
+pub(crate) struct LaneEnd {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) peers: Peers,
+    /// Our own address in our own address vector: for flushes and eager copies.
+    pub(crate) own: FiAddr,
+    /// Longest message that can be injected.
+    pub(crate) inject_max: usize,
+}
+
+/// Everything of a domain that posts.
+#[derive(Debug)]
+pub(crate) struct Port {
+    /// By [`Lane::index`]. First field: endpoints close before the memory that they use goes away.
+    pub(crate) lanes: [Option<LaneEnd>; Lane::COUNT_MAX],
+    pub(crate) receives: Receives,
+    pub(crate) sends: Freelist<Slab>,
+    pub(crate) regions: Regions,
+    pub(crate) contexts: Contexts,
+    pub(crate) flush_page: Slab,
+    pub(crate) registrar: Arc<Registrar>,
+    /// For the log, once the domain is left.
+    pub(crate) notes: Vec<Note>,
+}
+
+/// A number of the engine as an address of this process.
+fn pointer(addr: u64) -> *mut u8 {
+    usize::try_from(addr).map_or(
+        core::ptr::null_mut(),
+        core::ptr::with_exposed_provenance_mut,
+    )
+}
+
+const fn fi(peer: PeerAddr) -> FiAddr {
+    FiAddr::from_raw(peer.0)
+}
+
+fn cause(error: &FabricError) -> Cause {
+    Cause::errno(error.errno().code())
+}
+
+/// The local side of an operation.
+#[derive(Clone, Copy)]
+struct Local {
+    sink: Sink,
+    /// Ordinary memory, which can be copied from.
+    host: bool,
+}
+
+impl Local {
+    const fn source(self) -> Source {
+        let Sink { ptr, len, desc } = self.sink;
+        Source { ptr, len, desc }
+    }
+}
+
+const NO_LANE: Outcome = Outcome::Failed(Cause::errno(libc::ENODEV));
+
+impl Port {
+    fn lane(&self, lane: Lane) -> Option<&LaneEnd> {
+        self.lanes.get(lane.index())?.as_ref()
+    }
+
+    /// The memory of an operation; a message without bytes uses the flush page.
+    fn local(&self, addr: u64, len: u64, region: ofi_rdma::RegionId, rail: u8) -> Option<Local> {
+        let (addr, region) = if len == 0 {
+            (self.flush_page.pages().addr(), FLUSH_REGION)
+        } else {
+            (addr, region)
+        };
+        let view = self.regions.view(region)?;
+        let len = usize::try_from(len).ok()?;
+        let sink = Sink {
+            ptr: pointer(addr),
+            len,
+            desc: view.desc(rail),
+        };
+        Some(Local {
+            sink,
+            host: view.host,
+        })
+    }
+
+    /// Posts with a context: takes it, and gives it back unless the provider has the operation.
+    #[inline]
+    fn with_context(
+        &mut self,
+        lane: Lane,
+        owner: Owner,
+        post: impl FnOnce(&Endpoint, *mut Context2) -> Result<Posted, FabricError>,
+    ) -> Outcome {
+        let Some(context) = self.contexts.take(owner) else {
+            return Outcome::Busy;
+        };
+        let outcome = match self.lane(lane).map(|end| post(&end.endpoint, context)) {
+            Some(Ok(Posted::Accepted)) => return Outcome::Accepted,
+            Some(Ok(Posted::Busy)) => Outcome::Busy,
+            Some(Err(error)) => Outcome::Failed(cause(&error)),
+            None => NO_LANE,
+        };
+        let taken_back = self.contexts.finish(context.cast());
+        debug_assert!(taken_back.is_some(), "the context just taken");
+        outcome
+    }
+
+    fn control(&mut self, post: &Post, peer: FiAddr, len: usize) -> Outcome {
+        let lane = post.lane();
+        let mut message = [0; CONTROL_BUFFER_BYTES];
+        let written = post.encode(&mut message);
+        debug_assert_eq!(written, len, "the engine's length is that of its encoding");
+        let Some(message) = message.get(..written) else {
+            return Outcome::Failed(Cause::errno(libc::EMSGSIZE));
+        };
+        // Connection messages are never injected: a failed inject tells nobody.
+        let Some(end) = self.lane(lane) else {
+            return NO_LANE;
+        };
+        if post.op() == OpKind::Ctrl && written <= end.inject_max {
+            // SAFETY: `peer` is of this endpoint's address vector, and the length within its limit.
+            return injected(unsafe { end.endpoint.post_inject(message, peer) });
+        }
+        self.send_from_slot(post.token(), lane, peer, message)
+    }
+
+    fn send_from_slot(
+        &mut self,
+        token: Token,
+        lane: Lane,
+        peer: FiAddr,
+        message: &[u8],
+    ) -> Outcome {
+        let mut source = SlabSource {
+            registrar: &self.registrar,
+            access: SEND_SLAB,
+        };
+        let slot = match self.sends.take(&mut source) {
+            Ok(Some(slot)) => slot,
+            Ok(None) => return Outcome::Busy,
+            Err(error) => return Outcome::Failed(Cause::errno(-error.errno())),
+        };
+        let Some(source) = self.fill_slot(slot, lane.rail(), message) else {
+            self.give_send(slot);
+            return Outcome::Failed(Cause::errno(libc::EMSGSIZE));
+        };
+        let outcome = self.with_context(lane, Owner::Control(token, slot), |endpoint, context| {
+            // SAFETY: the slot is ours until the completion of this context gives it back, and the
+            // slab outlives the endpoint; see the module's text.
+            unsafe { endpoint.post_send(source, peer, context) }
+        });
+        if outcome != Outcome::Accepted {
+            self.give_send(slot);
+        }
+        outcome
+    }
+
+    fn fill_slot(&self, slot: Slot, rail: u8, message: &[u8]) -> Option<Source> {
+        let place = self.sends.place(slot).ok()?;
+        let (pages, view) = (place.block.pages(), place.block.view());
+        // SAFETY: the slot was just taken: nothing is posted on it.
+        let fits = unsafe { pages.write(place.offset, message) };
+        let ptr = pages.start().wrapping_add(place.offset).cast_const();
+        fits.then(|| Source {
+            ptr,
+            len: message.len(),
+            desc: view.desc(rail),
+        })
+    }
+
+    /// A control message has left its slot.
+    pub(crate) fn give_send(&mut self, slot: Slot) {
+        let given = self.sends.give(slot);
+        debug_assert!(given.is_ok(), "{given:?}");
+    }
+
+    fn eager(&mut self, post: &Post, peer: FiAddr, local: Local, imm: u32) -> Outcome {
+        let (lane, imm, source) = (post.lane(), u64::from(imm), local.source());
+        let Some(end) = self.lane(lane) else {
+            return NO_LANE;
+        };
+        if local.host && source.len <= end.inject_max {
+            // SAFETY: the caller of isend vouches for these bytes until the request is done, which
+            // it is not before this call returns; the flush page, used for no bytes, is mapped.
+            let bytes = unsafe { core::slice::from_raw_parts(source.ptr, source.len) };
+            // SAFETY: as for control messages.
+            return injected(unsafe { end.endpoint.post_injectdata(bytes, imm, peer) });
+        }
+        self.with_context(lane, Owner::Post(post.token()), |endpoint, context| {
+            // SAFETY: the caller keeps the buffer until the request is done, its region is counted
+            // by the engine; see the module's text.
+            unsafe { endpoint.post_senddata(source, imm, peer, context) }
+        })
+    }
+
+    fn write(&mut self, post: &Post, source: Source, target: Target, imm: Option<u32>) -> Outcome {
+        self.with_context(
+            post.lane(),
+            Owner::Post(post.token()),
+            |endpoint, context| match imm {
+                // SAFETY: as for `eager`; the target is what the peer's CTRL gave out for this message.
+                Some(imm) => unsafe {
+                    endpoint.post_writedata(source, u64::from(imm), target, context)
+                },
+                // SAFETY: as above.
+                None => unsafe { endpoint.post_write(source, target, context) },
+            },
+        )
+    }
+
+    /// A read through our own address: `from` is address and key of our memory.
+    fn read_self(&mut self, post: &Post, sink: Sink, from: (u64, u64)) -> Outcome {
+        let lane = post.lane();
+        let Some(peer) = self.lane(lane).map(|end| end.own) else {
+            return NO_LANE;
+        };
+        let target = Target {
+            peer,
+            addr: from.0,
+            key: from.1,
+        };
+        self.with_context(lane, Owner::Post(post.token()), |endpoint, context| {
+            // SAFETY: the sink is the flush page, or a caller's buffer that is the network's until
+            // the request is done; the source is a receive buffer of ours that the engine holds, or
+            // the caller's buffer that is flushed.
+            unsafe { endpoint.post_read(sink, target, context) }
+        })
+    }
+
+    fn flush_read(&mut self, post: &Post, from: (u64, u64)) -> Outcome {
+        let rail = post.lane().rail();
+        let line = self.flush_page.pages().addr() + FLUSH_LINE_BYTES * u64::from(rail);
+        let desc = self.flush_page.view().desc(rail);
+        self.read_self(
+            post,
+            Sink {
+                ptr: pointer(line),
+                len: FLUSH_BYTES,
+                desc,
+            },
+            from,
+        )
+    }
+
+    /// Where a held eager payload lies, as a read through our own address names it.
+    fn held_payload(&self, rx: RxId) -> Option<(u64, u64)> {
+        let held = self.receives.held(rx.rail, rx.index)?;
+        let place = self.receives.pool(held.lane()).place(held.slot()).ok()?;
+        let view: &RegionView = place.block.view();
+        Some((view.wire_addr(place.address as u64), view.key(rx.rail)))
+    }
+
+    /// Keeps something for the log; the first ones, when there are very many.
+    pub(crate) fn note(&mut self, note: Note) {
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push(note);
+        }
+    }
+
+    /// Posts receives on `lane` up to its target.
+    pub(crate) fn refill(&mut self, lane: Lane) {
+        while self.receives.wants(lane) {
+            match self.receives.fresh(lane, &self.registrar) {
+                Ok(Some(buffer)) => {
+                    if !self.post_receive(buffer) {
+                        return;
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    self.receives.unpostable(lane);
+                    return self.note(Note::Receive {
+                        lane,
+                        text: error.to_string(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// A buffer whose message was taken: posted again, or given back.
+    pub(crate) fn recycle(&mut self, buffer: Arrived) {
+        if self.receives.wants(buffer.lane()) {
+            self.post_receive(buffer);
+        } else {
+            self.receives.give(buffer);
+        }
+    }
+
+    /// Posts one receive; a buffer that cannot be posted now goes back to its pool, and the lane is
+    /// filled up by a later pass.
+    fn post_receive(&mut self, buffer: Arrived) -> bool {
+        let (lane, slot) = (buffer.lane(), buffer.slot());
+        let Ok(place) = self.receives.pool(lane).place(slot) else {
+            return false;
+        };
+        let first = place.block.pages().start().wrapping_add(place.offset);
+        let sink = Sink {
+            ptr: first,
+            len: place.bytes,
+            desc: place.block.view().desc(lane.rail()),
+        };
+        let outcome = self.with_context(lane, Owner::Receive(lane, slot), |endpoint, context| {
+            // SAFETY: the slot is the provider's until the completion of this context, and the slab
+            // outlives the endpoint.
+            unsafe { endpoint.post_recv(sink, FiAddr::ANY, context) }
+        });
+        if outcome == Outcome::Accepted {
+            self.receives.posted(lane);
+            return true;
+        }
+        self.receives.give(buffer);
+        // shm answers a full receive queue with ENOMEM instead of EAGAIN.
+        if let Outcome::Failed(cause) = outcome {
+            if cause.errno != libc::ENOMEM {
+                self.receives.unpostable(lane);
+                let text = format!("it could not be posted: errno {}", cause.errno);
+                self.note(Note::Receive { lane, text });
+            }
+        }
+        false
+    }
+}
+
+fn injected(posted: Result<Posted, FabricError>) -> Outcome {
+    match posted {
+        Ok(Posted::Accepted) => Outcome::Completed,
+        Ok(Posted::Busy) => Outcome::Busy,
+        Err(error) => Outcome::Failed(cause(&error)),
+    }
+}
+
+impl RailPort for Port {
+    fn post(&mut self, post: &Post) -> Outcome {
+        const GONE: Outcome = Outcome::Failed(Cause::errno(libc::EFAULT));
+        let rail = post.lane().rail();
+        match *post.wire() {
+            Wire::Control { peer, len } => self.control(post, fi(peer), usize::from(len)),
+            Wire::Eager {
+                peer,
+                addr,
+                len,
+                region,
+                imm,
+            } => match self.local(addr, u64::from(len), region, rail) {
+                Some(local) => self.eager(post, fi(peer), local, imm),
+                None => GONE,
+            },
+            Wire::Write {
+                peer,
+                addr,
+                len,
+                region,
+                remote_addr,
+                remote_key,
+                imm,
+            } => {
+                let target = Target {
+                    peer: fi(peer),
+                    addr: remote_addr,
+                    key: remote_key,
+                };
+                match self.local(addr, len, region, rail) {
+                    Some(local) => self.write(post, local.source(), target, imm),
+                    None => GONE,
+                }
+            }
+            Wire::EagerCopy {
+                rx,
+                len,
+                addr,
+                region,
+            } => {
+                let local = self.local(addr, u64::from(len), region, rail);
+                match local.zip(self.held_payload(rx)) {
+                    Some((local, from)) => self.read_self(post, local.sink, from),
+                    None => GONE,
+                }
+            }
+            Wire::FlushRead { addr, region } => {
+                let from = self
+                    .regions
+                    .view(region)
+                    .map(|v| (v.wire_addr(addr), v.key(rail)));
+                from.map_or(GONE, |from| self.flush_read(post, from))
+            }
+        }
+    }
+
+    fn resolve(&mut self, lane: Lane, name: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Cause> {
+        match self.lanes.get_mut(lane.index()) {
+            Some(Some(end)) => end.peers.resolve(name),
+            _ => Err(Cause::errno(libc::ENODEV)),
+        }
+    }
+}

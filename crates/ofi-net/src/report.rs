@@ -1,0 +1,183 @@
+//! What the log is told: typed events and notes, collected under the domain's lock and written after
+//! it was left, so that a slow logger holds up nobody.
+
+use crate::error::NetError;
+use crate::log::{self, Log, Repeats, Subsys};
+use ofi_rdma::{Event, Lane, Stray};
+
+/// Something noticed by harvest that is no event of the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// From the engine.
+    Event(Event),
+    /// A message did not fit the receive buffer: the peer's limit of eager messages is above ours.
+    Truncated {
+        /// Where it arrived.
+        lane: Lane,
+        /// Bytes that did not fit, where the provider says.
+        lost: usize,
+    },
+    /// A receive buffer came back with an error.
+    Receive {
+        /// Where it was posted.
+        lane: Lane,
+        /// The provider's words.
+        text: String,
+    },
+    /// An error for no operation of ours, such as a failed write of a peer.
+    Unowned {
+        /// On which rail.
+        rail: u8,
+        /// The provider's words.
+        text: String,
+    },
+}
+
+/// Thins out what can repeat.
+#[derive(Debug, Default)]
+pub(crate) struct Reporter {
+    strays: Repeats,
+    receives: Repeats,
+    unowned: Repeats,
+}
+
+impl Reporter {
+    /// Writes `notes` of the domain called `label`.
+    #[cold]
+    pub(crate) fn write(&self, log: &dyn Log, label: &str, notes: &[Note]) {
+        for note in notes {
+            match note {
+                Note::Event(event) => self.event(log, label, *event),
+                Note::Truncated { lane, lost } => self.thinned(log, &self.receives, || {
+                    format!(
+                        "{label} {}: a message of a peer is {lost} bytes longer than the receive \
+                         buffers; likely: OFI_NCCL_EAGER_MAX_SIZE differs between ranks; do: set it \
+                         alike on all ranks",
+                        name(*lane)
+                    )
+                }),
+                Note::Receive { lane, text } => self.thinned(log, &self.receives, || {
+                    format!("{label} {}: a posted receive failed: {text}", name(*lane))
+                }),
+                Note::Unowned { rail, text } => self.thinned(log, &self.unowned, || {
+                    format!("{label} rail {rail}: an error for no operation of ours: {text}")
+                }),
+            }
+        }
+    }
+
+    fn event(&self, log: &dyn Log, label: &str, event: Event) {
+        match event {
+            Event::Connected {
+                local_id,
+                remote_id,
+                ..
+            } => log::info(log, Subsys::Net, || {
+                format!("{label}: communicator {local_id} connected, {remote_id} at the peer")
+            }),
+            Event::Failed(_, failure) => {
+                log::warn(log, Subsys::Net, || {
+                    format!("{label}: {}", NetError::from(failure))
+                });
+            }
+            Event::Stalled {
+                local_id,
+                stage,
+                oldest_seq,
+                outstanding,
+                idle_ms,
+                ..
+            } => {
+                log::warn(log, Subsys::Net, || {
+                    format!(
+                        "{label}: communicator {local_id} without progress for {idle_ms} ms: {stage}; \
+                         {outstanding} requests outstanding, oldest message {oldest_seq}; see the \
+                         peer's log; OFI_NCCL_STALL_WARN is this bound in seconds"
+                    )
+                });
+            }
+            Event::Stray(stray) => self.stray(log, label, stray),
+        }
+    }
+
+    fn stray(&self, log: &dyn Log, label: &str, stray: Stray) {
+        if let Some(n) = self.strays.permit() {
+            log::trace(log, Subsys::Net, || {
+                format!("{label}: dropped {stray:?}, number {n}")
+            });
+        }
+    }
+
+    fn thinned(&self, log: &dyn Log, repeats: &Repeats, text: impl FnOnce() -> String) {
+        if let Some(n) = repeats.permit() {
+            log::warn(log, Subsys::Net, || {
+                let text = text();
+                if n > Repeats::PLAIN {
+                    format!("{text} (number {n})")
+                } else {
+                    text
+                }
+            });
+        }
+    }
+}
+
+fn name(lane: Lane) -> String {
+    format!(
+        "{} rail {}",
+        if lane.is_control() { "control" } else { "data" },
+        lane.rail()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Level;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Lines(Mutex<Vec<(Level, String)>>);
+
+    impl Log for Lines {
+        fn enabled(&self, _: Level) -> bool {
+            true
+        }
+
+        fn log(&self, level: Level, _: Subsys, _: &'static str, _: u32, text: &str) {
+            self.0.lock().unwrap().push((level, text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_flood_of_bad_messages_is_few_lines() {
+        let (lines, reporter) = (Lines::default(), Reporter::default());
+        let note = Note::Truncated {
+            lane: Lane::data(1),
+            lost: 9,
+        };
+        for _ in 0..10_000 {
+            reporter.write(&lines, "eth0", core::slice::from_ref(&note));
+        }
+        let lines = lines.0.into_inner().unwrap();
+        assert!(lines.len() < 20, "{}", lines.len());
+        assert_eq!(lines[0].0, Level::Warn);
+        assert!(
+            lines[0]
+                .1
+                .starts_with("eth0 data rail 1: a message of a peer is 9 bytes")
+        );
+        assert!(lines.last().unwrap().1.ends_with("(number 8192)"));
+    }
+
+    #[test]
+    fn strays_are_no_warnings() {
+        let (lines, reporter) = (Lines::default(), Reporter::default());
+        reporter.write(&lines, "eth0", &[Note::Event(Event::Stray(Stray::Conn(3)))]);
+        let lines = lines.0.into_inner().unwrap();
+        assert_eq!(
+            lines,
+            [(Level::Trace, "eth0: dropped Conn(3), number 1".to_owned())]
+        );
+    }
+}

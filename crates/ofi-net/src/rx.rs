@@ -1,0 +1,437 @@
+//! Receive buffers: how many are posted where, and where they come from (protocol 2d.2, 2k.4).
+//!
+//! # Policy
+//!
+//! *Control* lanes start with [`CONTROL_BASE`] buffers over all rails, enough for connection messages,
+//! and grow by [`EARLY_CTRLS`] for each send communicator, since its receiver may run that many CTRLs
+//! ahead; never beyond `OFI_NCCL_RDMA_MAX_POSTED_CONTROL_BUFFERS`. A control message is consumed at
+//! once, so its buffer is posted again at once.
+//!
+//! *Data* lanes get `OFI_NCCL_RDMA_MAX_POSTED_EAGER_BUFFERS` over all rails when the first listener
+//! exists: nobody can send eagerly before. An eager payload without a receive keeps its buffer. When
+//! fewer than the minimum are left posted, fresh buffers are posted up to the maximum, without a limit
+//! on their number: with a fixed pool one communicator's unread data would block another's (2k.4).
+//!
+//! What comes back when enough are posted goes to the pool. Counts are per rail, rounded up, and
+//! never above the provider's receive queue.
+
+use crate::error::NetError;
+use crate::region::Registrar;
+use crate::slab::{CONTROL_SLAB, EAGER_SLAB, Slab, SlabSource};
+use ofi_pools::{Freelist, FreelistConfig, Slot};
+use ofi_rdma::Lane;
+use ofi_rdma::limits::CONTROL_BUFFER_BYTES;
+
+/// Control receives posted over all rails before any send communicator exists.
+pub(crate) const CONTROL_BASE: u32 = 64;
+
+/// CTRLs that one receive communicator can be ahead of its sender (protocol 2e.9: 128 in flight).
+pub(crate) const EARLY_CTRLS: u32 = 128;
+
+/// Eager receive buffers hold at least so much (decision 23), whatever our own limit is.
+pub(crate) const EAGER_BYTES_MIN: usize = 8192;
+
+/// Alignment of receive buffers (decision 23).
+const ALIGN_BYTES: usize = 128;
+
+/// Receives in a row that failed before a lane stops being refilled: something is wrong with the
+/// endpoint, and posting on would be a busy loop.
+const FAILURES_MAX: u32 = 1024;
+
+/// Numbers of the policy, from the parameters and the rails there are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Data lanes.
+    pub(crate) data_lanes: u32,
+    /// Control lanes.
+    pub(crate) control_lanes: u32,
+    /// Control receives at most, all lanes together.
+    pub(crate) control_max: u32,
+    /// Eager receives: refill below, all lanes together.
+    pub(crate) eager_min: u32,
+    /// Eager receives: post up to, all lanes together; 0 with eager off.
+    pub(crate) eager_max: u32,
+    /// Bytes of an eager buffer.
+    pub(crate) eager_bytes: usize,
+    /// Length of the provider's receive queue.
+    pub(crate) queue: u32,
+}
+
+/// One lane's receives.
+#[derive(Clone, Copy, Debug, Default)]
+struct LaneState {
+    posted: u32,
+    target: u32,
+    floor: u32,
+    failures: u32,
+}
+
+/// A buffer whose receive has completed and that is not posted again: nobody writes to it while this
+/// exists. Given to [`Receives::give`], to a new post, or to [`Arrived::hold`].
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Arrived {
+    lane: Lane,
+    slot: Slot,
+}
+
+impl Arrived {
+    /// Where it arrived.
+    pub(crate) const fn lane(&self) -> Lane {
+        self.lane
+    }
+
+    /// Which buffer.
+    pub(crate) const fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// The engine keeps the payload: the buffer comes back through [`Receives::held`].
+    pub(crate) const fn hold(self) {}
+}
+
+/// The receive buffers of a domain.
+#[derive(Debug)]
+pub(crate) struct Receives {
+    control: Freelist<Slab>,
+    eager: Freelist<Slab>,
+    lanes: [LaneState; Lane::COUNT_MAX],
+    limits: Limits,
+    senders: u32,
+    listening: bool,
+}
+
+impl Receives {
+    /// Pools without a buffer yet, and lanes that want none yet.
+    ///
+    /// # Errors
+    /// Sizes that make no sense.
+    pub(crate) fn new(
+        limits: Limits,
+        page: usize,
+    ) -> Result<Self, ofi_pools::freelist::ConfigError> {
+        let config = |entry_bytes, first, grow| FreelistConfig {
+            entry_bytes,
+            align: ALIGN_BYTES,
+            page,
+            first,
+            grow,
+            max: None,
+        };
+        Ok(Self {
+            control: Freelist::new(config(CONTROL_BUFFER_BYTES, CONTROL_BASE, EARLY_CTRLS))?,
+            eager: Freelist::new(config(limits.eager_bytes, limits.eager_max.max(1), 64))?,
+            lanes: [LaneState::default(); Lane::COUNT_MAX],
+            limits,
+            senders: 0,
+            listening: false,
+        })
+    }
+
+    /// The pool that the receives of `lane` come from.
+    pub(crate) const fn pool(&self, lane: Lane) -> &Freelist<Slab> {
+        if lane.is_control() {
+            &self.control
+        } else {
+            &self.eager
+        }
+    }
+
+    /// As [`Receives::pool`], to take and give.
+    pub(crate) const fn pool_mut(&mut self, lane: Lane) -> &mut Freelist<Slab> {
+        if lane.is_control() {
+            &mut self.control
+        } else {
+            &mut self.eager
+        }
+    }
+
+    /// All lanes shall serve one send communicator more.
+    pub(crate) fn sender_added(&mut self) {
+        self.senders = self.senders.saturating_add(1);
+        self.retarget();
+    }
+
+    /// One send communicator is gone.
+    pub(crate) fn sender_removed(&mut self) {
+        self.senders = self.senders.saturating_sub(1);
+        self.retarget();
+    }
+
+    /// A listener exists: connection messages and eager payloads can come.
+    pub(crate) fn listen(&mut self) {
+        self.listening = true;
+        self.retarget();
+    }
+
+    fn retarget(&mut self) {
+        let Limits {
+            data_lanes,
+            control_lanes,
+            control_max,
+            eager_min,
+            eager_max,
+            queue,
+            ..
+        } = self.limits;
+        let early = self.senders.saturating_mul(EARLY_CTRLS);
+        let control = CONTROL_BASE
+            .saturating_add(early)
+            .min(control_max.max(control_lanes));
+        let control = control.div_ceil(control_lanes.max(1)).min(queue).max(1);
+        let (low, high) = if self.listening {
+            (eager_min, eager_max)
+        } else {
+            (0, 0)
+        };
+        let high = high.div_ceil(data_lanes.max(1)).min(queue);
+        // A lane that should have receives is never left without.
+        let low = low.div_ceil(data_lanes.max(1)).max(1).min(high);
+        for lane in lanes(data_lanes, control_lanes) {
+            if let Some(state) = self.lanes.get_mut(lane.index()) {
+                (state.floor, state.target) = if lane.is_control() {
+                    (control - control / 16, control)
+                } else {
+                    (low, high)
+                };
+            }
+        }
+    }
+
+    fn state(&self, lane: Lane) -> LaneState {
+        self.lanes.get(lane.index()).copied().unwrap_or_default()
+    }
+
+    fn state_mut(&mut self, lane: Lane) -> Option<&mut LaneState> {
+        self.lanes.get_mut(lane.index())
+    }
+
+    /// Whether a buffer that comes back on `lane` shall be posted again.
+    pub(crate) fn wants(&self, lane: Lane) -> bool {
+        let state = self.state(lane);
+        state.posted < state.target && state.failures < FAILURES_MAX
+    }
+
+    /// Whether `lane` has so few receives posted that it shall be filled up.
+    pub(crate) fn is_low(&self, lane: Lane) -> bool {
+        let state = self.state(lane);
+        state.posted < state.floor && state.failures < FAILURES_MAX
+    }
+
+    /// A receive was posted.
+    pub(crate) fn posted(&mut self, lane: Lane) {
+        if let Some(state) = self.state_mut(lane) {
+            state.posted += 1;
+        }
+    }
+
+    fn came_back(&mut self, lane: Lane) {
+        if let Some(state) = self.state_mut(lane) {
+            state.posted = state.posted.saturating_sub(1);
+        }
+    }
+
+    /// The receive on `slot` came back with a message.
+    pub(crate) fn received(&mut self, lane: Lane, slot: Slot) -> Arrived {
+        self.came_back(lane);
+        if let Some(state) = self.state_mut(lane) {
+            state.failures = 0;
+        }
+        Arrived { lane, slot }
+    }
+
+    /// The receive on `slot` came back with an error.
+    pub(crate) fn failed(&mut self, lane: Lane, slot: Slot) -> Arrived {
+        self.came_back(lane);
+        self.unpostable(lane);
+        Arrived { lane, slot }
+    }
+
+    /// A receive could not be posted for another reason than a full queue.
+    pub(crate) fn unpostable(&mut self, lane: Lane) {
+        if let Some(state) = self.state_mut(lane) {
+            state.failures = state.failures.saturating_add(1);
+        }
+    }
+
+    /// A fresh buffer for `lane`, growing its pool when all are in use.
+    ///
+    /// # Errors
+    /// The slab could not be made.
+    pub(crate) fn fresh(
+        &mut self,
+        lane: Lane,
+        registrar: &Registrar,
+    ) -> Result<Option<Arrived>, NetError> {
+        let access = if lane.is_control() {
+            CONTROL_SLAB
+        } else {
+            EAGER_SLAB
+        };
+        let taken = self
+            .pool_mut(lane)
+            .take(&mut SlabSource { registrar, access })?;
+        Ok(taken.map(|slot| Arrived { lane, slot }))
+    }
+
+    /// Gives a buffer back to its pool. One that is not taken was given back before: nothing to do.
+    pub(crate) fn give(&mut self, buffer: Arrived) {
+        let Arrived { lane, slot } = buffer;
+        let given = self.pool_mut(lane).give(slot);
+        debug_assert!(given.is_ok(), "{given:?}");
+    }
+
+    /// The data buffer of a held eager payload.
+    pub(crate) fn held(&self, rail: u8, index: u32) -> Option<Arrived> {
+        let slot = self.eager.taken(index)?;
+        Some(Arrived {
+            lane: Lane::data(rail),
+            slot,
+        })
+    }
+
+    /// Lends the first `len` bytes of a message, or all that the buffer has.
+    pub(crate) fn lend<R>(
+        &self,
+        buffer: &Arrived,
+        len: usize,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Option<R> {
+        let place = self.pool(buffer.lane).place(buffer.slot).ok()?;
+        let (pages, len) = (place.block.pages(), len.min(place.bytes));
+        // SAFETY: an `Arrived` is made by the completion of the receive on its buffer and given up
+        // to post it again, so that nothing is posted here while it is borrowed.
+        unsafe { pages.with_bytes(place.offset, len, read) }
+    }
+}
+
+/// The lanes of a domain, data first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lanes {
+    data: u8,
+    control: u8,
+    next: u8,
+}
+
+/// The lanes of a domain with so many data and control rails.
+pub(crate) fn lanes(data: u32, control: u32) -> Lanes {
+    let narrow = |n: u32| u8::try_from(n).unwrap_or(u8::MAX);
+    Lanes {
+        data: narrow(data),
+        control: narrow(control),
+        next: 0,
+    }
+}
+
+impl Iterator for Lanes {
+    type Item = Lane;
+
+    fn next(&mut self) -> Option<Lane> {
+        let at = self.next;
+        let lane = if at < self.data {
+            Lane::data(at)
+        } else if at - self.data < self.control {
+            Lane::control(at - self.data)
+        } else {
+            return None;
+        };
+        self.next += 1;
+        Some(lane)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receives(limits: Limits) -> Receives {
+        Receives::new(limits, 4096).unwrap()
+    }
+
+    const FOUR: Limits = Limits {
+        data_lanes: 4,
+        control_lanes: 4,
+        control_max: 2048,
+        eager_min: 64,
+        eager_max: 128,
+        eager_bytes: EAGER_BYTES_MIN,
+        queue: 1024,
+    };
+
+    fn target(receives: &Receives, lane: Lane) -> u32 {
+        receives.state(lane).target
+    }
+
+    #[test]
+    fn lanes_are_data_then_control() {
+        let all: Vec<_> = lanes(2, 1).collect();
+        assert_eq!(all, [Lane::data(0), Lane::data(1), Lane::control(0)]);
+    }
+
+    #[test]
+    fn control_receives_grow_with_senders_up_to_the_parameter() {
+        let mut receives = receives(FOUR);
+        receives.listen();
+        assert_eq!(target(&receives, Lane::control(3)), 16);
+        receives.sender_added();
+        assert_eq!(target(&receives, Lane::control(0)), 48);
+        for _ in 0..1000 {
+            receives.sender_added();
+        }
+        assert_eq!(
+            target(&receives, Lane::control(0)),
+            512,
+            "2048 over four rails"
+        );
+        for _ in 0..1001 {
+            receives.sender_removed();
+        }
+        assert_eq!(target(&receives, Lane::control(0)), 16);
+    }
+
+    #[test]
+    fn the_providers_queue_is_a_bound() {
+        let mut receives = receives(Limits { queue: 10, ..FOUR });
+        receives.listen();
+        receives.sender_added();
+        assert_eq!(target(&receives, Lane::control(0)), 10);
+        assert_eq!(target(&receives, Lane::data(0)), 10);
+    }
+
+    #[test]
+    fn data_receives_come_with_the_first_listener() {
+        let mut receives = receives(FOUR);
+        receives.sender_added();
+        assert!(!receives.wants(Lane::data(0)) && receives.wants(Lane::control(0)));
+        receives.listen();
+        assert_eq!(target(&receives, Lane::data(2)), 32);
+        assert!(receives.is_low(Lane::data(2)));
+    }
+
+    #[test]
+    fn a_lane_is_low_below_its_floor_and_full_at_its_target() {
+        let mut receives = receives(FOUR);
+        receives.listen();
+        let lane = Lane::data(1);
+        for _ in 0..32 {
+            assert!(receives.wants(lane));
+            receives.posted(lane);
+        }
+        assert!(!receives.wants(lane) && !receives.is_low(lane));
+        for _ in 0..17 {
+            receives.came_back(lane);
+        }
+        assert!(receives.is_low(lane), "15 of 32, below 16");
+    }
+
+    #[test]
+    fn a_lane_whose_receives_only_fail_is_given_up() {
+        let mut receives = receives(FOUR);
+        receives.listen();
+        for _ in 0..FAILURES_MAX {
+            receives.unpostable(Lane::control(0));
+        }
+        assert!(!receives.wants(Lane::control(0)) && !receives.is_low(Lane::control(0)));
+        assert!(receives.wants(Lane::control(1)));
+    }
+}

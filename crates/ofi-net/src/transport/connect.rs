@@ -1,0 +1,246 @@
+//! listen, connect, accept, close (protocol 2d.4 to 2d.6, 2j; decisions 13, 18, 30).
+
+use super::{Transport, stale};
+use crate::clock::{self, Deadline};
+use crate::device::Device;
+use crate::error::{Code, NetError};
+use crate::handle_state::{self, Stage, State};
+use crate::handle_words::CommWord;
+use crate::progress::{Core, Role};
+use ofi_rdma::wire::handle::{HANDLE_BYTES, Handle};
+use ofi_rdma::{CommKey, Target};
+
+/// Passes that close makes for what it queued, without waiting for a peer.
+const PASSES_AT_CLOSE: usize = 4;
+
+impl Transport {
+    /// Makes a listener and fills `handle`: 88 bytes are written, the rest stays the caller's.
+    ///
+    /// # Errors
+    /// The device could not be opened, no id is left.
+    pub fn listen(&self, dev: usize, handle: &mut [u8; 128]) -> Result<CommWord, NetError> {
+        self.alive()?;
+        let device = self.device(dev)?;
+        let domain = device.open(&self.config, &self.log)?;
+        let (comm, id, name) = domain.enter(|core| {
+            core.port.receives.listen();
+            core.fill_receives();
+            let (comm, id) = core.engine.listen()?;
+            core.open.insert(comm, Role::Listener);
+            core.drain();
+            Ok((comm, id, core.engine.config().control_names[0].bytes))
+        })?;
+        Handle { name, comm_id: id }.encode(&mut handle[..HANDLE_BYTES]);
+        device.comm_word(comm)
+    }
+
+    /// Takes the next step of a connection to the listener that `handle` names; the send communicator
+    /// once it is up. Called again and again with the same buffer: the state is in its bytes 64..88,
+    /// zero in a fresh one.
+    ///
+    /// # Errors
+    /// A handle that is damaged or of something else, an unreachable peer, a peer set up differently,
+    /// the connect deadline. The communicator is gone then.
+    pub fn connect(
+        &self,
+        dev: usize,
+        handle: &mut [u8; 128],
+    ) -> Result<Option<CommWord>, NetError> {
+        self.alive()?;
+        let device = self.device(dev)?;
+        let word = match handle_state::read(handle, self.nonce) {
+            State::Fresh => match self.start(device, &handle[..])? {
+                Some(word) => word,
+                None => return Ok(None),
+            },
+            State::Used(word, Stage::Connecting) => word,
+            State::Used(_, stage) => return Err(used(stage)),
+            State::Corrupt => return Err(corrupt(handle)),
+        };
+        handle_state::write(handle, self.nonce, word, Stage::Connecting);
+        let stepped = self.step_connect(word);
+        match &stepped {
+            Ok(None) => {}
+            Ok(Some(_)) => handle_state::write(handle, self.nonce, word, Stage::Connected),
+            Err(_) => handle_state::write(handle, self.nonce, word, Stage::Failed),
+        }
+        stepped
+    }
+
+    /// The connect of v4 (decision 18): the send communicator at once; its connection completes in
+    /// later calls on it. The handle has 64 bytes and no state.
+    ///
+    /// # Errors
+    /// A handle that is damaged or of something else, an unreachable peer.
+    pub fn connect_v4(&self, dev: usize, handle: &mut [u8; 64]) -> Result<CommWord, NetError> {
+        self.alive()?;
+        let device = self.device(dev)?;
+        device.open(&self.config, &self.log)?;
+        loop {
+            if let Some(word) = self.start(device, &handle[..])? {
+                return Ok(word);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Takes the next step of an accept; the receive communicator once it is up.
+    ///
+    /// # Errors
+    /// A peer set up differently (it was told), an answer that could not be sent within the connect
+    /// deadline: the listener can take another connection then. A listener that gave its connection.
+    pub fn accept(&self, listener: CommWord) -> Result<Option<CommWord>, NetError> {
+        let (device, domain, key) = self.comm(listener)?;
+        let accepted = domain.attempt(|core| {
+            core.expect(key, Role::Listener)?;
+            core.progress();
+            let Core { engine, port, .. } = core;
+            let accepted = engine.poll_accept(key, clock::now_ms(), port);
+            core.drain();
+            let accepted = accepted?;
+            if let Some(comm) = accepted {
+                core.open.insert(comm, Role::Recv);
+            }
+            Ok(accepted)
+        })?;
+        accepted.map(|comm| device.comm_word(comm)).transpose()
+    }
+
+    /// The accept of v4: waits, at most for the connect deadline.
+    ///
+    /// # Errors
+    /// As [`Transport::accept`]; nobody connected in time.
+    pub fn accept_blocking(&self, listener: CommWord) -> Result<CommWord, NetError> {
+        let deadline = Deadline::after(self.config.connect_timeout_ms);
+        loop {
+            if let Some(word) = self.accept(listener)? {
+                return Ok(word);
+            }
+            if deadline.is_over() {
+                let what = format!("accept: nobody connected in {} ms", deadline.waited_ms());
+                return Err(NetError::new(Code::ConnectTimeout, what));
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Closes a send communicator, with requests in flight or without: their words are stale from
+    /// now on. When their memory is safe to free: after [`Transport::dereg_mr`] of it.
+    ///
+    /// # Errors
+    /// No such communicator, or of another kind.
+    pub fn close_send(&self, comm: CommWord) -> Result<(), NetError> {
+        self.close(comm, Role::Send)
+    }
+
+    /// As [`Transport::close_send`], for a receive communicator.
+    ///
+    /// # Errors
+    /// As [`Transport::close_send`].
+    pub fn close_recv(&self, comm: CommWord) -> Result<(), NetError> {
+        self.close(comm, Role::Recv)
+    }
+
+    /// Closes a listener; a connection that it was making goes with it.
+    ///
+    /// # Errors
+    /// As [`Transport::close_send`].
+    pub fn close_listen(&self, comm: CommWord) -> Result<(), NetError> {
+        self.close(comm, Role::Listener)
+    }
+
+    fn close(&self, word: CommWord, role: Role) -> Result<(), NetError> {
+        let (_, domain, key) = self.comm(word)?;
+        domain.enter(|core| {
+            core.expect(key, role)?;
+            core.close(key)?;
+            for _ in 0..PASSES_AT_CLOSE {
+                core.progress();
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes a send communicator; `None` when the domain is busy.
+    fn start(&self, device: &Device, handle: &[u8]) -> Result<Option<CommWord>, NetError> {
+        let Some(Handle { name, comm_id }) = Handle::decode(handle) else {
+            return Err(NetError::new(Code::CorruptHandle, "fewer than 64 bytes"));
+        };
+        let target = Target {
+            control_name: name,
+            listener_id: comm_id,
+        };
+        let domain = device.open(&self.config, &self.log)?;
+        let comm = domain.attempt(|core| {
+            let Core { engine, port, .. } = &mut *core;
+            let comm = engine.connect(clock::now_ms(), port, &target)?;
+            core.open.insert(comm, Role::Send);
+            core.port.receives.sender_added();
+            core.fill_receives();
+            core.drain();
+            Ok(Some(comm))
+        })?;
+        comm.map(|comm| device.comm_word(comm)).transpose()
+    }
+
+    fn step_connect(&self, word: CommWord) -> Result<Option<CommWord>, NetError> {
+        let (_, domain, key) = self.comm(word)?;
+        let up = domain.attempt(|core| {
+            core.expect(key, Role::Send)?;
+            core.progress();
+            let up = core.poll_connect(key);
+            if up.is_err() {
+                core.close(key)?;
+            }
+            up.map(Some)
+        })?;
+        Ok(up.filter(|&up| up).map(|_| word))
+    }
+}
+
+impl Core {
+    /// Whether a communicator is there and of the kind that a call takes.
+    #[inline]
+    pub(crate) fn expect(&self, comm: CommKey, role: Role) -> Result<(), NetError> {
+        match self.open.get(&comm) {
+            Some(&found) if found == role => Ok(()),
+            Some(found) => {
+                let what = format!("{found:?} communicator where {role:?} was expected");
+                Err(NetError::new(Code::WrongKind, what))
+            }
+            None => Err(stale(Code::StaleComm, "communicator", comm.to_bits())),
+        }
+    }
+
+    /// Lets the engine look at an answer that came, or at the deadline.
+    pub(crate) fn poll_connect(&mut self, comm: CommKey) -> Result<bool, NetError> {
+        let Self { engine, port, .. } = self;
+        let up = engine.poll_connect(comm, clock::now_ms(), port);
+        self.drain();
+        Ok(up?)
+    }
+
+    /// Detaches a communicator.
+    pub(crate) fn close(&mut self, comm: CommKey) -> Result<(), NetError> {
+        self.engine.close(comm, clock::now_ms())?;
+        if self.open.remove(&comm) == Some(Role::Send) {
+            self.port.receives.sender_removed();
+        }
+        self.drain();
+        Ok(())
+    }
+}
+
+fn used(stage: Stage) -> NetError {
+    let what = match stage {
+        Stage::Connected => "connect has returned the communicator of this handle before",
+        _ => "the connection of this handle has failed before",
+    };
+    NetError::new(Code::CorruptHandle, what)
+}
+
+fn corrupt(handle: &[u8; 128]) -> NetError {
+    let state = handle.get(64..HANDLE_BYTES).unwrap_or_default();
+    let what = format!("bytes 64 to 88 are not of this process: {state:02x?}");
+    NetError::new(Code::CorruptHandle, what)
+}

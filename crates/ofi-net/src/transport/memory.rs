@@ -1,0 +1,270 @@
+//! Registering the caller's memory (protocol 2g.1, decisions 13, 25, 36).
+//!
+//! ```text
+//! reg_mr:    cache, if on -> register on every rail, no lock held -> number it -> word
+//! dereg_mr:  last user? -> requests that refer to it? wait with progress, bounded -> close
+//! ```
+
+use super::{Transport, stale};
+use crate::cached;
+use crate::clock::Deadline;
+use crate::domain::Domain;
+use crate::error::{Code, NetError};
+use crate::handle_words::{CommWord, MrWord};
+use crate::pages::page_bytes;
+use crate::progress::Core;
+use crate::region::{MemoryKind, Registration, Stretch, USER_ACCESS};
+use core::ffi::c_void;
+use core::mem::ManuallyDrop;
+use ofi_pools::Key;
+use ofi_pools::mr::Handle;
+use ofi_rdma::RegionId;
+
+/// Plain ranges are registered in units of this, or of the system's pages if those are smaller
+/// (protocol 2g.1).
+const ROUND_BYTES_MAX: usize = 4096;
+
+/// How long a deregistration waits for operations on the region, milliseconds.
+const DEREG_BOUND_MS: u64 = 5000;
+
+/// The unit that ranges are rounded to.
+pub(crate) fn round_bytes() -> usize {
+    page_bytes().min(ROUND_BYTES_MAX)
+}
+
+impl Transport {
+    /// Registers `len` bytes at `addr` with every rail of the communicator's device. The handle serves
+    /// every communicator of the device.
+    ///
+    /// # Errors
+    /// No such communicator, no bytes, a kind of memory that the provider cannot use, or the
+    /// provider's refusal; nothing is left registered then.
+    ///
+    /// # Safety
+    /// The memory is of the kind it says, and stays mapped until [`Transport::dereg_mr`].
+    pub unsafe fn reg_mr(
+        &self,
+        comm: CommWord,
+        addr: *mut c_void,
+        len: usize,
+        kind: MemoryKind,
+    ) -> Result<MrWord, NetError> {
+        let (device, domain, key) = self.comm(comm)?;
+        domain.enter(|core| core.expect_any(key))?;
+        let stretch = stretch(addr, len, kind)?;
+        let region = match &domain.cache {
+            Some(cache) if kind == MemoryKind::Host => {
+                let handle = cached::acquire(cache, stretch)?;
+                domain.enter(|core| core.number_cached(cache, handle))?
+            }
+            _ => {
+                // SAFETY: rounding stays within the pages that the caller's range touches, which
+                // are mapped as long as the range is; the rest is the caller's promise.
+                let registration = unsafe { domain.registrar.register(stretch, USER_ACCESS) }?;
+                domain.enter(|core| core.number(registration))?
+            }
+        };
+        device.region_word(region)
+    }
+
+    /// The key by which peers name a region in one-sided operations: that of rail 0 (protocol 2a.1).
+    ///
+    /// # Errors
+    /// A stale handle.
+    pub fn mr_key(&self, mr: MrWord) -> Result<u64, NetError> {
+        self.alive()?;
+        let Some((_, domain, region)) = self.opened(mr.parts()) else {
+            return Err(gone(mr));
+        };
+        domain.enter(|core| match core.port.regions.get(region) {
+            Some((_, view)) => Ok(view.key(0)),
+            None => Err(gone(mr)),
+        })
+    }
+
+    /// Ends a registration. Once it returns without error, the network does not touch the memory any
+    /// more. If requests still refer to it (of a closed communicator, say, whose operations have not
+    /// completed), they are given a bounded time.
+    ///
+    /// # Errors
+    /// A stale handle; the provider refused: then the memory must not be reused, and the device
+    /// answers nothing but errors from now on.
+    pub fn dereg_mr(&self, comm: CommWord, mr: MrWord) -> Result<(), NetError> {
+        let (device, domain, _) = self.comm(comm)?;
+        let region = self.region_key(device, mr)?;
+        let closed = match domain.enter(|core| core.cache_entry(region, mr))? {
+            None => close_own(domain, region, mr),
+            Some(handle) => close_cached(domain, region, handle),
+        };
+        if let Err(error) = &closed {
+            if error.code() == Code::Deregister {
+                domain.poison(error.clone());
+            }
+        }
+        closed
+    }
+}
+
+fn close_own(domain: &Domain, region: Key, mr: MrWord) -> Result<(), NetError> {
+    wait_quiet(domain, region)?;
+    let registration = domain.enter(|core| {
+        let referenced = core.engine.region_refs(RegionId(region.index()));
+        core.port
+            .regions
+            .take(region, referenced)
+            .ok_or_else(|| gone(mr))
+    })?;
+    registration.close().map_err(|(kept, error)| {
+        // For good: the provider may still reach the memory.
+        let _kept = ManuallyDrop::new(kept);
+        error
+    })
+}
+
+fn close_cached(domain: &Domain, region: Key, handle: Handle) -> Result<(), NetError> {
+    let Some(cache) = &domain.cache else {
+        return Ok(());
+    };
+    if cache.with(|cache| cache.references(handle)) == Some(1) {
+        wait_quiet(domain, region)?;
+    }
+    let closed = cached::release(cache, handle);
+    if matches!(closed, Ok(false)) {
+        return Ok(());
+    }
+    domain.enter(|core| {
+        let referenced = core.engine.region_refs(RegionId(region.index()));
+        core.port.regions.forget(region, referenced);
+        Ok(())
+    })?;
+    closed.map(drop)
+}
+
+/// Makes progress until no request refers to the region, within a bound.
+fn wait_quiet(domain: &Domain, region: Key) -> Result<(), NetError> {
+    let deadline = Deadline::after(DEREG_BOUND_MS);
+    loop {
+        let quiet = domain.enter(|core| {
+            let Core { engine, port, .. } = &mut *core;
+            port.regions.sweep(|id| engine.region_refs(id));
+            if engine.region_refs(RegionId(region.index())) == 0 {
+                return Ok(true);
+            }
+            core.progress();
+            Ok(false)
+        })?;
+        if quiet || deadline.is_over() {
+            return Ok(());
+        }
+        std::thread::yield_now();
+    }
+}
+
+impl Core {
+    fn expect_any(&self, comm: ofi_rdma::CommKey) -> Result<(), NetError> {
+        if self.open.contains_key(&comm) {
+            Ok(())
+        } else {
+            Err(stale(Code::StaleComm, "communicator", comm.to_bits()))
+        }
+    }
+
+    fn number(&mut self, registration: Registration) -> Result<Key, NetError> {
+        self.port
+            .regions
+            .insert(registration)
+            .map_err(|_full| too_many())
+    }
+
+    fn number_cached(&mut self, cache: &cached::Cache, handle: Handle) -> Result<Key, NetError> {
+        let regions = &mut self.port.regions;
+        cache.with(|cache| {
+            let cached = cache.get(handle).ok_or_else(too_many)?;
+            if let Some(&key) = cached.number.get() {
+                return Ok(key);
+            }
+            let view = *cached.registration.view();
+            let key = regions.insert_cached(view, handle).ok_or_else(too_many)?;
+            Ok(*cached.number.get_or_init(|| key))
+        })
+    }
+
+    fn cache_entry(&mut self, region: Key, mr: MrWord) -> Result<Option<Handle>, NetError> {
+        match self.port.regions.entry_mut(region) {
+            Some(entry) => Ok(entry.cached),
+            None => Err(gone(mr)),
+        }
+    }
+}
+
+/// The stretch to register: whole units of [`round_bytes`] for host memory.
+fn stretch(addr: *mut c_void, len: usize, kind: MemoryKind) -> Result<Stretch, NetError> {
+    let start = addr.cast::<u8>().cast_const();
+    if len == 0 || start.is_null() {
+        let what = format!("{len} bytes at {start:p}: there is nothing to register");
+        return Err(NetError::new(Code::Register, what).with_errno(libc::EINVAL));
+    }
+    if kind != MemoryKind::Host {
+        return Ok(Stretch {
+            start,
+            bytes: len,
+            kind,
+        });
+    }
+    let unit = round_bytes();
+    let lead = start.addr() % unit;
+    match lead
+        .checked_add(len)
+        .and_then(|bytes| bytes.checked_next_multiple_of(unit))
+    {
+        Some(bytes) => Ok(Stretch {
+            start: start.wrapping_sub(lead),
+            bytes,
+            kind,
+        }),
+        None => {
+            let what = format!("{len} bytes at {start:p} pass the end of the address space");
+            Err(NetError::new(Code::Register, what).with_errno(libc::EINVAL))
+        }
+    }
+}
+
+#[cold]
+fn gone(mr: MrWord) -> NetError {
+    stale(Code::StaleRegion, "memory handle", mr.to_bits())
+}
+
+#[cold]
+fn too_many() -> NetError {
+    NetError::new(
+        Code::OutOfIds,
+        "more than 4194304 memory registrations on a device",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_ranges_are_rounded_out_and_others_are_not() {
+        let at = core::ptr::without_provenance_mut(0x1234_5010);
+        let host = stretch(at, 10, MemoryKind::Host).unwrap();
+        assert_eq!((host.start.addr(), host.bytes), (0x1234_5000, 4096));
+        let exact = stretch(at, 10, MemoryKind::Neuron).unwrap();
+        assert_eq!((exact.start.addr(), exact.bytes), (0x1234_5010, 10));
+        let two = stretch(at, 4096, MemoryKind::Host).unwrap();
+        assert_eq!(two.bytes, 8192);
+    }
+
+    #[test]
+    fn nothing_and_too_much_are_errors() {
+        let at = core::ptr::without_provenance_mut(0x1000);
+        assert_eq!(
+            stretch(at, 0, MemoryKind::Host).unwrap_err().code(),
+            Code::Register
+        );
+        assert!(stretch(core::ptr::null_mut(), 1, MemoryKind::Host).is_err());
+        assert!(stretch(at, usize::MAX, MemoryKind::Host).is_err());
+    }
+}
