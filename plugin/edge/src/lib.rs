@@ -1,1 +1,32 @@
-//! The C edge the plugins share: guard, log, parameters from the environment, table types
+#![doc = include_str!("../README.md")]
+//!
+//! # Map, in reading order
+//!
+//! | module | what |
+//! |---|---|
+//! | [`abi`] | result codes, memory types, the logger's type |
+//! | [`translate`] | errors to result codes |
+//! | [`guard()`] | the boundary of every entry: no panic leaves, an error is logged once |
+//! | `pointer` | NULL checks; words carried in pointers; the caller's handle memory |
+//! | `logger`, `env`, `strings` | the caller's logger; the environment; strings nobody frees |
+//! | `instance`, `unload` | the one transport of the process; the finaliser of old tables |
+//! | [`life`], [`connection`], [`memory`], [`data`] | what entry points do, over all tables |
+
+pub mod abi;
+pub mod connection;
+pub mod data;
+mod env;
+mod guard;
+mod instance;
+pub mod life;
+mod logger;
+pub mod memory;
+mod pointer;
+mod strings;
+pub mod translate;
+mod unload;
+
+pub use guard::guard;
+pub use logger::CLogger;
+pub use pointer::Out;
+pub use translate::Fail;

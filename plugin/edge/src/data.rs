@@ -1,0 +1,233 @@
+//! isend, irecv, iflush, test, and the refusal of the one-sided calls.
+//!
+//! A NULL request with success means "not now, call again" for isend and irecv, and "nothing to wait
+//! for" for iflush (decision 10).
+
+use core::ffi::{c_int, c_void};
+
+use ofi_net::error::{Code, NetError};
+use ofi_net::{MrWord, ReqWord, Transport};
+
+use crate::abi::{self, NcclResult};
+use crate::connection::comm_word;
+use crate::instance;
+use crate::memory::region;
+use crate::pointer::{Out, carried, word};
+use crate::translate::Fail;
+
+/// One buffer of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// Where it starts.
+    pub data: *mut c_void,
+    /// Its bytes; 0 is legal.
+    pub size: usize,
+    /// What regMr gave for it.
+    pub mhandle: *mut c_void,
+}
+
+impl Message {
+    /// From a table whose sizes are `int`.
+    ///
+    /// # Errors
+    /// A negative size (3).
+    pub fn of_int(data: *mut c_void, size: c_int, mhandle: *mut c_void) -> Result<Self, Fail> {
+        let negative = |_| {
+            let what = format!("size {size}");
+            Fail::from(NetError::new(Code::NegativeSize, what))
+        };
+        let size = usize::try_from(size).map_err(negative)?;
+        Ok(Self {
+            data,
+            size,
+            mhandle,
+        })
+    }
+
+    fn region(&self) -> Option<MrWord> {
+        region(self.mhandle)
+    }
+}
+
+/// The arrays of a grouped irecv or iflush.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// Entries of each array.
+    pub n: c_int,
+    /// Where the buffers start.
+    pub data: *mut *mut c_void,
+    /// Their bytes.
+    pub sizes: *mut c_int,
+    /// What regMr gave for them.
+    pub mhandles: *mut *mut c_void,
+}
+
+impl Group {
+    /// The one message of a group of one. The arrays are only read (trap 18), and only after `n` was
+    /// looked at.
+    ///
+    /// # Safety
+    /// Arrays that are not NULL must be readable for `n` entries.
+    ///
+    /// # Errors
+    /// `n` other than 1 and NULL arrays, both with `result`; a negative size (3).
+    pub unsafe fn single(&self, result: NcclResult) -> Result<Message, Fail> {
+        if self.n != 1 {
+            return Err(Fail::fixed(
+                result,
+                Code::Grouped,
+                format!("n is {}", self.n),
+            ));
+        }
+        let null = |name| move || Fail::null(result, name);
+        // SAFETY: one entry is readable by the contract, if the array is there.
+        let data = unsafe { self.data.as_ref() }.ok_or_else(null("data"))?;
+        // SAFETY: as above.
+        let size = unsafe { self.sizes.as_ref() }.ok_or_else(null("sizes"))?;
+        // SAFETY: as above.
+        let mhandle = unsafe { self.mhandles.as_ref() }.ok_or_else(null("mhandles"))?;
+        Message::of_int(*data, *size, *mhandle)
+    }
+}
+
+/// Refuses a NULL argument that is otherwise not looked at.
+///
+/// # Errors
+/// `given` is false.
+pub fn require(given: bool, result: NcclResult, name: &str) -> Result<(), Fail> {
+    if given {
+        Ok(())
+    } else {
+        Err(Fail::null(result, name))
+    }
+}
+
+/// isend.
+///
+/// # Safety
+/// The message must stay readable and unchanged until its request is done; `request`, if not NULL,
+/// must be valid for writes.
+///
+/// # Errors
+/// NULL (3), not initialised (4), those of the communicator.
+pub unsafe fn send(
+    comm: *mut c_void,
+    message: Message,
+    request: *mut *mut c_void,
+) -> Result<(), Fail> {
+    // SAFETY: the caller's contract.
+    let request = unsafe { Out::new(request, abi::INTERNAL_ERROR, "request") }?;
+    start(&request, |transport| {
+        let comm = comm_word(comm, "sendComm", abi::INTERNAL_ERROR)?;
+        // SAFETY: the caller leaves the message alone until the request is done.
+        Ok(unsafe { transport.isend(comm, message.data, message.size, message.region()) }?)
+    })
+}
+
+/// irecv of one buffer. `*request` is an input too: 1 says that the caller does not need the
+/// completion; this version always gives it (early completion is off).
+///
+/// # Safety
+/// The buffer must stay writable and untouched until its request is done; `request`, if not NULL,
+/// must be valid for reads and writes.
+///
+/// # Errors
+/// NULL (4), not initialised (4), those of the communicator.
+pub unsafe fn recv(
+    comm: *mut c_void,
+    message: Message,
+    request: *mut *mut c_void,
+) -> Result<(), Fail> {
+    // SAFETY: the caller's contract.
+    let request = unsafe { Out::new(request, abi::INVALID_ARGUMENT, "request") }?;
+    start(&request, |transport| {
+        let comm = comm_word(comm, "recvComm", abi::INVALID_ARGUMENT)?;
+        // SAFETY: the caller leaves the buffer alone until the request is done.
+        Ok(unsafe { transport.irecv(comm, message.data, message.size, message.region()) }?)
+    })
+}
+
+/// iflush of one buffer.
+///
+/// # Safety
+/// The buffer must stay mapped until the request is done; `request`, if not NULL, must be valid for
+/// writes.
+///
+/// # Errors
+/// NULL (3), not initialised (4), those of the communicator.
+pub unsafe fn flush(
+    comm: *mut c_void,
+    message: Message,
+    request: *mut *mut c_void,
+) -> Result<(), Fail> {
+    // SAFETY: the caller's contract.
+    let request = unsafe { Out::new(request, abi::INTERNAL_ERROR, "request") }?;
+    start(&request, |transport| {
+        let comm = comm_word(comm, "recvComm", abi::INTERNAL_ERROR)?;
+        if message.size == 0 {
+            return Ok(None);
+        }
+        let mr = message
+            .region()
+            .ok_or_else(|| Fail::null(abi::INTERNAL_ERROR, "mhandle"))?;
+        // SAFETY: the caller keeps the buffer mapped until the request is done.
+        Ok(unsafe { transport.iflush(comm, message.data, message.size, mr) }?)
+    })
+}
+
+/// Starts something and carries its request out; NULL when there is none, also after a failure.
+fn start(
+    request: &Out<*mut c_void>,
+    call: impl FnOnce(&Transport) -> Result<Option<ReqWord>, Fail>,
+) -> Result<(), Fail> {
+    request.set(core::ptr::null_mut());
+    instance::with(|instance| {
+        if let Some(word) = call(&instance.transport)? {
+            request.set(carried(word.to_bits())?);
+        }
+        Ok(())
+    })
+}
+
+/// test: `*done` 0 or 1; `*size` is written only when done, and may be NULL.
+///
+/// # Safety
+/// `done` and `size`, if not NULL, must be valid for writes.
+///
+/// # Errors
+/// NULL request or done (3), a request that is not there (3), not initialised (4), the first failure
+/// of the request's communicator.
+pub unsafe fn test(request: *mut c_void, done: *mut c_int, size: *mut c_int) -> Result<(), Fail> {
+    // SAFETY: the caller's contract.
+    let done = unsafe { Out::new(done, abi::INTERNAL_ERROR, "done") }?;
+    done.set(0);
+    instance::with(|instance| {
+        let null = || Fail::null(abi::INTERNAL_ERROR, "request");
+        let request = word(request).map(ReqWord::from_bits).ok_or_else(null)?;
+        let Some(bytes) = instance.transport.test(request)? else {
+            return Ok(());
+        };
+        done.set(1);
+        // SAFETY: the caller's contract.
+        if let Ok(size) = unsafe { Out::new(size, abi::INTERNAL_ERROR, "size") } {
+            size.set(c_int::try_from(bytes).unwrap_or(c_int::MAX));
+        }
+        Ok(())
+    })
+}
+
+/// iwrite, iwriteInline, iread: refused, since `rma_supported` is 0.
+///
+/// # Safety
+/// `request`, if not NULL, must be valid for writes.
+///
+/// # Errors
+/// Always: NULL (3), not initialised (4), else [`Code::OneSided`] (3, as SENDRECV of the reference).
+pub unsafe fn one_sided(comm: *mut c_void, request: *mut *mut c_void) -> Result<(), Fail> {
+    // SAFETY: the caller's contract.
+    let request = unsafe { Out::new(request, abi::INTERNAL_ERROR, "request") }?;
+    start(&request, |_| {
+        comm_word(comm, "comm", abi::INTERNAL_ERROR)?;
+        Err(NetError::new(Code::OneSided, "iread and iwrite need rma_supported").into())
+    })
+}

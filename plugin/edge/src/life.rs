@@ -1,0 +1,150 @@
+//! init, fini, devices, getProperties.
+
+use core::ffi::{CStr, c_int};
+
+pub use ofi_net::params::Flavour;
+use ofi_net::properties::Properties;
+
+use crate::abi::{self, LogFn};
+use crate::logger::CLogger;
+use crate::pointer::Out;
+use crate::translate::Fail;
+use crate::{instance, strings, unload};
+
+/// Who takes the plugin down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finaliser {
+    /// The table has a fini, and it is the only way (Neuron v6).
+    Fini,
+    /// The table has none: exit(3) or dlclose(3) do it (Neuron v4, v5).
+    AtExit,
+}
+
+/// init.
+///
+/// # Safety
+/// `logger`, if not NULL, must be callable like printf(3) from any thread until the plugin is
+/// finalised.
+///
+/// # Errors
+/// Already initialised (2); a fork of a process that is; those of the configuration and the devices.
+pub unsafe fn init(
+    flavour: Flavour,
+    finaliser: Finaliser,
+    logger: Option<LogFn>,
+) -> Result<(), Fail> {
+    // SAFETY: the caller's contract is that of `CLogger::new`.
+    let logger = unsafe { CLogger::new(logger) };
+    instance::init(flavour, logger)?;
+    if finaliser == Finaliser::AtExit {
+        unload::finalise_at_exit();
+    }
+    Ok(())
+}
+
+/// fini.
+///
+/// # Errors
+/// Not initialised (2); calls on other threads that do not end.
+pub fn fini() -> Result<(), Fail> {
+    instance::fini()
+}
+
+/// devices.
+///
+/// # Safety
+/// `count`, if not NULL, must be valid for writes.
+///
+/// # Errors
+/// NULL (4); not initialised (4).
+pub unsafe fn devices(count: *mut c_int) -> Result<(), Fail> {
+    // SAFETY: the caller's contract.
+    let count = unsafe { Out::new(count, abi::INVALID_ARGUMENT, "ndev") }?;
+    instance::with(|instance| {
+        count.set(c_int::try_from(instance.transport.devices()).unwrap_or(c_int::MAX));
+        Ok(())
+    })
+}
+
+/// What getProperties of every table is filled from.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceView {
+    /// Name; never freed.
+    pub name: &'static CStr,
+    /// Path in sysfs; never freed.
+    pub pci_path: Option<&'static CStr>,
+    /// Unique among devices and hosts.
+    pub guid: u64,
+    /// Bits of memory types (`NCCL_PTR_*`).
+    pub ptr_support: c_int,
+    /// A registration serves all communicators of the device.
+    pub reg_is_global: c_int,
+    /// Mb/s.
+    pub speed: c_int,
+    /// Port number.
+    pub port: c_int,
+    /// Microseconds.
+    pub latency: f32,
+    /// Communicators there can be.
+    pub max_comms: c_int,
+    /// Buffers of one receive.
+    pub max_recvs: c_int,
+    /// Bytes of an inline write.
+    pub max_write_inline_size: usize,
+    /// Bytes of a memory key.
+    pub max_mr_key_size: usize,
+    /// One-sided calls work.
+    pub rma_supported: c_int,
+}
+
+/// getProperties, before it takes the shape of a table.
+///
+/// # Errors
+/// No such device (3); not initialised (4).
+pub fn properties(dev: c_int) -> Result<DeviceView, Fail> {
+    instance::with(|instance| {
+        let properties = instance.transport.properties(device(dev)?)?;
+        Ok(view(properties, instance.flavour))
+    })
+}
+
+fn view(properties: &Properties, flavour: Flavour) -> DeviceView {
+    let int = |n: u64| c_int::try_from(n).unwrap_or(c_int::MAX);
+    let device_bit = match flavour {
+        Flavour::Neuron => abi::PTR_NEURON,
+        Flavour::Nccl => abi::PTR_CUDA,
+    };
+    let device_bits = if properties.device_memory {
+        device_bit
+    } else {
+        0
+    };
+    DeviceView {
+        name: strings::intern(&properties.name),
+        pci_path: properties.pci_path.as_deref().map(strings::intern),
+        guid: properties.guid,
+        ptr_support: abi::PTR_HOST | device_bits,
+        reg_is_global: properties.reg_is_global.into(),
+        speed: int(properties.speed_mbps),
+        port: int(properties.port.into()),
+        latency: properties.latency_us,
+        max_comms: int(properties.max_comms.into()),
+        max_recvs: int(properties.max_recvs.into()),
+        max_write_inline_size: properties.max_write_inline_bytes,
+        max_mr_key_size: properties.max_mr_key_bytes,
+        rma_supported: properties.rma_supported.into(),
+    }
+}
+
+/// A device index of a C caller.
+pub(crate) fn device(dev: c_int) -> Result<usize, Fail> {
+    let unknown = |_| {
+        let what = format!("device {dev}");
+        Fail::fixed(
+            abi::INTERNAL_ERROR,
+            ofi_net::error::Code::UnknownDevice,
+            what,
+        )
+    };
+    usize::try_from(dev).map_err(unknown)
+}

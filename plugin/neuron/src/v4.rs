@@ -1,0 +1,118 @@
+//! `ncclNetPlugin_v4`: connects in one call, handles of 64 bytes, one buffer a call, no tags
+//! (decision 18, protocol 2a.2).
+
+use core::ffi::{c_int, c_void};
+
+use ofi_plugin_edge::abi::{LogFn, NcclResult};
+use ofi_plugin_edge::connection::{self, Style};
+use ofi_plugin_edge::data::{self, Message};
+use ofi_plugin_edge::life::{self, Finaliser, Flavour};
+use ofi_plugin_edge::{Out, guard};
+
+use crate::NAME;
+use crate::entries;
+use crate::layout::{NetV4, PropertiesV4, Table};
+
+pub(crate) const fn table() -> Table<NetV4> {
+    Table::new(NetV4 {
+        name: NAME.as_ptr(),
+        init,
+        devices: entries::devices,
+        get_properties,
+        listen,
+        connect,
+        accept,
+        reg_mr: entries::reg_mr,
+        dereg_mr: entries::dereg_mr,
+        isend,
+        irecv,
+        iflush,
+        test: entries::test,
+        close_send: entries::close_send,
+        close_recv: entries::close_recv,
+        close_listen: entries::close_listen,
+    })
+}
+
+unsafe extern "C" fn init(logger: Option<LogFn>) -> NcclResult {
+    // SAFETY: the header's contract.
+    guard("init", || unsafe {
+        life::init(Flavour::Neuron, Finaliser::AtExit, logger)
+    })
+}
+
+unsafe extern "C" fn get_properties(dev: c_int, properties: *mut PropertiesV4) -> NcclResult {
+    guard("getProperties", || {
+        // SAFETY: the header's contract.
+        let out = unsafe { Out::new(properties, ofi_plugin_edge::abi::INVALID_ARGUMENT, "props") }?;
+        out.set(PropertiesV4::from(life::properties(dev)?));
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn listen(dev: c_int, handle: *mut c_void, comm: *mut *mut c_void) -> NcclResult {
+    // SAFETY: the header's contract.
+    guard("listen", || unsafe {
+        connection::listen(Style::Blocking, dev, handle, comm)
+    })
+}
+
+unsafe extern "C" fn connect(
+    dev: c_int,
+    handle: *mut c_void,
+    comm: *mut *mut c_void,
+) -> NcclResult {
+    // SAFETY: the header's contract.
+    guard("connect", || unsafe {
+        connection::connect(Style::Blocking, dev, handle, comm)
+    })
+}
+
+unsafe extern "C" fn accept(listener: *mut c_void, comm: *mut *mut c_void) -> NcclResult {
+    // SAFETY: the header's contract.
+    guard("accept", || unsafe {
+        connection::accept(Style::Blocking, listener, comm)
+    })
+}
+
+unsafe extern "C" fn isend(
+    comm: *mut c_void,
+    data: *mut c_void,
+    size: c_int,
+    mhandle: *mut c_void,
+    request: *mut *mut c_void,
+) -> NcclResult {
+    guard("isend", || {
+        let message = Message::of_int(data, size, mhandle)?;
+        // SAFETY: the header's contract.
+        unsafe { data::send(comm, message, request) }
+    })
+}
+
+unsafe extern "C" fn irecv(
+    comm: *mut c_void,
+    data: *mut c_void,
+    size: c_int,
+    mhandle: *mut c_void,
+    request: *mut *mut c_void,
+) -> NcclResult {
+    guard("irecv", || {
+        let message = Message::of_int(data, size, mhandle)?;
+        // SAFETY: the header's contract.
+        unsafe { data::recv(comm, message, request) }
+    })
+}
+
+unsafe extern "C" fn iflush(
+    comm: *mut c_void,
+    data: *mut c_void,
+    size: c_int,
+    mhandle: *mut c_void,
+    request: *mut *mut c_void,
+) -> NcclResult {
+    guard("iflush", || {
+        let message = Message::of_int(data, size, mhandle)?;
+        // SAFETY: the header's contract.
+        unsafe { data::flush(comm, message, request) }
+    })
+}

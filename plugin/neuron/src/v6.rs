@@ -1,0 +1,47 @@
+//! `ncclNetPlugin_v6`: v5 with fini, which is the only way it is taken down.
+
+use ofi_plugin_edge::abi::{LogFn, NcclResult};
+use ofi_plugin_edge::guard;
+use ofi_plugin_edge::life::{self, Finaliser, Flavour};
+
+use crate::NAME;
+use crate::entries;
+use crate::layout::{NetV6, Table};
+
+pub(crate) const fn table() -> Table<NetV6> {
+    Table::new(NetV6 {
+        name: NAME.as_ptr(),
+        init,
+        fini,
+        devices: entries::devices,
+        get_properties: entries::get_properties,
+        listen: entries::listen,
+        connect: entries::connect,
+        accept: entries::accept,
+        reg_mr: entries::reg_mr,
+        reg_mr_dma_buf: entries::reg_mr_dma_buf,
+        dereg_mr: entries::dereg_mr,
+        isend: entries::isend,
+        irecv: entries::irecv,
+        iflush: entries::iflush,
+        test: entries::test,
+        close_send: entries::close_send,
+        close_recv: entries::close_recv,
+        close_listen: entries::close_listen,
+        get_mr_key: entries::get_mr_key,
+        iwrite: entries::iwrite,
+        iwrite_inline: entries::iwrite_inline,
+        iread: entries::iread,
+    })
+}
+
+unsafe extern "C" fn init(logger: Option<LogFn>) -> NcclResult {
+    // SAFETY: the header's contract.
+    guard("init", || unsafe {
+        life::init(Flavour::Neuron, Finaliser::Fini, logger)
+    })
+}
+
+unsafe extern "C" fn fini() -> NcclResult {
+    guard("fini", life::fini)
+}
