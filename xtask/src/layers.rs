@@ -132,7 +132,10 @@ impl Graph {
             for dependency in list(&node["deps"], "dependencies")? {
                 let to = name(&dependency["pkg"])?;
                 for kind in list(&dependency["dep_kinds"], "kinds of dependency")? {
-                    let is_test = kind["kind"].as_str() == Some("dev");
+                    // A loom model is a test. Its crate is no dev-dependency only because the
+                    // code under test must name it too, under cfg(loom).
+                    let is_model = kind["target"].as_str() == Some("cfg(loom)");
+                    let is_test = kind["kind"].as_str() == Some("dev") || is_model;
                     let edges = if is_test {
                         &mut graph.tests
                     } else {
@@ -210,12 +213,12 @@ mod tests {
         let is_ours = |name: &str| name.starts_with("ofi-") || name == "efa-fabric";
         let node = |(name, deps): &(&str, &[(&str, &str)])| {
             let dep = |(to, kind): &(&str, &str)| {
-                let kind = if *kind == "normal" {
-                    Value::Null
-                } else {
-                    json!(kind)
+                let (kind, target) = match *kind {
+                    "normal" => (Value::Null, Value::Null),
+                    "loom" => (Value::Null, json!("cfg(loom)")),
+                    kind => (json!(kind), Value::Null),
                 };
-                json!({ "pkg": to, "dep_kinds": [{ "kind": kind }] })
+                json!({ "pkg": to, "dep_kinds": [{ "kind": kind, "target": target }] })
             };
             json!({ "id": name, "deps": deps.iter().map(dep).collect::<Vec<_>>() })
         };
@@ -240,7 +243,8 @@ mod tests {
         let found = faults_of(&[
             ("ofi-imm", &[("proptest", "dev")]),
             ("ofi-sched", &[]),
-            ("ofi-pools", &[]),
+            ("ofi-pools", &[("loom", "loom")]),
+            ("loom", &[("libc", "normal")]),
             (
                 "ofi-rdma",
                 &[

@@ -58,6 +58,9 @@ pub(crate) const BUILD: &str = "build the plugin";
 /// Prints what passing tests print, so that what they skip is named.
 const SHOW: [&str; 2] = ["--", "--show-output"];
 
+/// Where models of concurrency are built.
+const LOOM_DIR: &str = "target/loom";
+
 impl Step {
     const fn new(name: &'static str, action: Action) -> Self {
         Self {
@@ -107,7 +110,7 @@ impl Step {
 }
 
 /// All of it.
-pub(crate) const STEPS: [Step; 22] = [
+pub(crate) const STEPS: [Step; 23] = [
     Step::cargo("format", &["fmt", "--all", "--check"]).quick(),
     Step::xtask("tidy", &["tidy"]).quick(),
     Step::xtask("layers", &["layers"]).quick(),
@@ -163,6 +166,21 @@ pub(crate) const STEPS: [Step; 22] = [
             "exhaustive",
         ],
     ),
+    // A target directory of its own: the flag would make cargo build everything anew, twice.
+    Step::cargo(
+        "every interleaving of the shared cache",
+        &[
+            "test",
+            "--release",
+            "--package",
+            "ofi-pools",
+            "--test",
+            "loom",
+            "--target-dir",
+            LOOM_DIR,
+        ],
+    )
+    .env(&[("RUSTFLAGS", "--cfg loom")]),
     Step::xtask(BUILD, &["build", "--release"]),
     Step::xtask("what the plugin needs", &["needed", "{plugin}"]).needs(&[Need::Built]),
     Step::cargo(

@@ -5,11 +5,11 @@
 //! # Picture
 //!
 //! ```text
-//!   provider's list            rule of the user            devices() of the plugin
-//!   [Nic, Nic, Nic, ..] ──┐    OnePerNic                 ┌─► DeviceGroup { rails, leader }   index 0
-//!      (any order)        ├──► UserGroups("a,b;c,d") ────┼─► DeviceGroup { rails, leader }   index 1
-//!                         │    ForceRails(k)             └─► ..
-//!   sysfs under a root ───┘    (pci path, product name, node_guid)
+//!   provider's list           rule of the user          devices() of the plugin
+//!   [Nic, Nic, Nic, ..] --+   OnePerNic               +-> DeviceGroup { rails, leader }   0
+//!      (any order)        +-> UserGroups("a,b;c,d") --+-> DeviceGroup { rails, leader }   1
+//!                         |   ForceRails(k)           +-> ..
+//!   sysfs under a root ---+   (pci path, product name, node_guid)
 //! ```
 //!
 //! # Modules, in reading order

@@ -161,10 +161,7 @@ mod tests {
             code("a /* un /* x */ y */ b"),
             format!("a {} b", " ".repeat(18))
         );
-        assert_eq!(
-            code("f(\"unsafe \\\" x\", 'u')"),
-            "f(\"           \", ' ')"
-        );
+        assert_eq!(code("f(\"unsafe \\\" x\", 'u')"), "f(\"           \", ' ')");
         assert_eq!(
             code("r#\"un\"safe\"# + br\"x\" + c\"y\""),
             "r#\"       \"# + br\" \" + c\" \""
