@@ -11,7 +11,7 @@ use ofi_sys::ops;
 
 use crate::domain::Domain;
 use crate::error::{CloseFailed, Errno, FabricError, check};
-use crate::fid::{Fid, sole_owner};
+use crate::fid::{Fid, close_shared};
 
 /// Longest address taken, in bytes.
 pub const ADDRESS_LEN_MAX: usize = 256;
@@ -214,17 +214,6 @@ impl Av {
     ///
     /// Gives it back, still open, if clones or endpoints use it (FI_EBUSY) or the provider refuses.
     pub fn close(self) -> Result<(), CloseFailed<Self>> {
-        let Inner { fid, domain } =
-            sole_owner("fi_close", self.0).map_err(|failed| CloseFailed {
-                error: failed.error,
-                object: Self(failed.object),
-            })?;
-        fid.close().map_err(|failed| CloseFailed {
-            error: failed.error,
-            object: Self(Arc::new(Inner {
-                fid: failed.object,
-                domain,
-            })),
-        })
+        close_shared(self.0, |inner| &mut inner.fid).map_err(|failed| failed.wrapped(Self))
     }
 }

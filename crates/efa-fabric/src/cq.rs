@@ -14,7 +14,7 @@ use crate::completion::CompletionError;
 use crate::context::Context2;
 use crate::domain::Domain;
 use crate::error::{CloseFailed, FabricError, check, errno_of};
-use crate::fid::{Fid, sole_owner};
+use crate::fid::{Fid, close_shared};
 use crate::flags::CompletionFlags;
 
 /// Longest text and details taken from a provider about one error, in bytes.
@@ -252,18 +252,7 @@ impl Cq {
     ///
     /// Gives it back, still open, if clones or endpoints use it (FI_EBUSY) or the provider refuses.
     pub fn close(self) -> Result<(), CloseFailed<Self>> {
-        let Inner { fid, domain } =
-            sole_owner("fi_close", self.0).map_err(|failed| CloseFailed {
-                error: failed.error,
-                object: Self(failed.object),
-            })?;
-        fid.close().map_err(|failed| CloseFailed {
-            error: failed.error,
-            object: Self(Arc::new(Inner {
-                fid: failed.object,
-                domain,
-            })),
-        })
+        close_shared(self.0, |inner| &mut inner.fid).map_err(|failed| failed.wrapped(Self))
     }
 }
 

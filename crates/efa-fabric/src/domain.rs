@@ -9,7 +9,7 @@ use ofi_sys::ops;
 
 use crate::error::{CloseFailed, Errno, FabricError, check};
 use crate::fabric::Fabric;
-use crate::fid::{Fid, sole_owner};
+use crate::fid::{Fid, close_shared};
 use crate::flags::Mode;
 use crate::info::{Info, InfoBuf, Threading};
 
@@ -118,6 +118,12 @@ impl Domain {
         &self.0.info
     }
 
+    /// The fabric it belongs to; `None` for a domain that somebody else opened.
+    #[must_use]
+    pub fn fabric(&self) -> Option<&Fabric> {
+        self.0.fabric.as_ref()
+    }
+
     /// Whether both are the same open domain.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -144,23 +150,6 @@ impl Domain {
     /// Gives it back, still open, if clones, queues, endpoints or regions use it (FI_EBUSY) or the
     /// provider refuses.
     pub fn close(self) -> Result<(), CloseFailed<Self>> {
-        let Inner {
-            fid,
-            info,
-            fabric,
-            next_key,
-        } = sole_owner("fi_close", self.0).map_err(|failed| CloseFailed {
-            error: failed.error,
-            object: Self(failed.object),
-        })?;
-        fid.close().map_err(|failed| CloseFailed {
-            error: failed.error,
-            object: Self(Arc::new(Inner {
-                fid: failed.object,
-                info,
-                fabric,
-                next_key,
-            })),
-        })
+        close_shared(self.0, |inner| &mut inner.fid).map_err(|failed| failed.wrapped(Self))
     }
 }

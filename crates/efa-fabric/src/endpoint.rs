@@ -14,6 +14,7 @@ use crate::error::{CloseFailed, Errno, FabricError, check, errno_of};
 use crate::fid::Fid;
 use crate::flags::CqBind;
 use crate::info::{Info, InfoBuf};
+use crate::version::Version;
 
 /// Something that an endpoint was bound to, and so keeps open.
 #[derive(Debug)]
@@ -30,6 +31,39 @@ struct Inner {
     bound: Vec<Bound>,
     domain: Domain,
     info: InfoBuf,
+}
+
+/// First version that closes an endpoint without an address vector; before, at least up to 1.17, the
+/// TCP providers follow a null pointer.
+const CLOSES_UNBOUND: Version = Version::new(1, 22);
+
+impl Drop for Inner {
+    /// Gives an endpoint that has no address vector one of its own to be closed with, where closing
+    /// would crash without. The fields drop after this, the endpoint first.
+    fn drop(&mut self) {
+        let has_vector = self
+            .bound
+            .iter()
+            .any(|bound| matches!(bound, Bound::Vector(_)));
+        let crashes = Version::of(self.info.library()) < CLOSES_UNBOUND;
+        if has_vector || !crashes || !self.fid.is_owned() {
+            return;
+        }
+        let bound = Av::open(&self.domain).and_then(|av| bind_av(&mut self.bound, &self.fid, &av));
+        if bound.is_err() {
+            self.fid.abandon();
+        }
+    }
+}
+
+/// Binds a vector, and keeps it open.
+fn bind_av(bound: &mut Vec<Bound>, fid: &Fid<fid_ep>, av: &Av) -> Result<(), FabricError> {
+    // SAFETY: fi_endpoint(3): two open objects of one domain; the vector outlives the endpoint,
+    // which keeps a handle.
+    let code = unsafe { ops::fi_bind(fid.as_fid(), av.as_raw().cast(), 0) };
+    check("fi_ep_bind", code).map_err(|error| error.with("an address vector"))?;
+    bound.push(Bound::Vector(av.clone()));
+    Ok(())
 }
 
 /// An endpoint that is not enabled yet: bind it, set its options, then [`Self::enable`]. It cannot
@@ -76,12 +110,7 @@ impl EndpointSetup {
     /// FI_EDOMAIN for a vector of another domain; else what the provider says.
     pub fn bind_av(&mut self, av: &Av) -> Result<(), FabricError> {
         self.check_domain("an address vector", av.domain())?;
-        // SAFETY: fi_endpoint(3): two open objects of one domain; the vector outlives the endpoint,
-        // which keeps a handle.
-        let code = unsafe { ops::fi_bind(self.0.fid.as_fid(), av.as_raw().cast(), 0) };
-        check("fi_ep_bind", code).map_err(|error| error.with("an address vector"))?;
-        self.0.bound.push(Bound::Vector(av.clone()));
-        Ok(())
+        bind_av(&mut self.0.bound, &self.0.fid, av)
     }
 
     fn check_domain(&self, what: &str, domain: &Domain) -> Result<(), FabricError> {
@@ -241,28 +270,10 @@ impl Endpoint {
     /// # Errors
     ///
     /// Gives it back, still open, if the provider refuses (FI_EBUSY: a region is bound to it).
-    pub fn close(self) -> Result<(), CloseFailed<Self>> {
-        let Self {
-            inner:
-                Inner {
-                    fid,
-                    bound,
-                    domain,
-                    info,
-                },
-            control,
-        } = self;
-        fid.close().map_err(|failed| CloseFailed {
-            error: failed.error,
-            object: Self {
-                inner: Inner {
-                    fid: failed.object,
-                    bound,
-                    domain,
-                    info,
-                },
-                control,
-            },
+    pub fn close(mut self) -> Result<(), CloseFailed<Self>> {
+        self.inner.fid.close().map_err(|error| CloseFailed {
+            error,
+            object: self,
         })
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ofi_sys::bindings::fid_fabric;
 
 use crate::error::{CloseFailed, FabricError, check};
-use crate::fid::{Fid, sole_owner};
+use crate::fid::{Fid, close_shared};
 use crate::info::{Info, InfoBuf};
 
 #[derive(Debug)]
@@ -55,16 +55,6 @@ impl Fabric {
     ///
     /// Gives it back, still open, if clones or domains use it (FI_EBUSY) or the provider refuses.
     pub fn close(self) -> Result<(), CloseFailed<Self>> {
-        let Inner { fid, info } = sole_owner("fi_close", self.0).map_err(|failed| CloseFailed {
-            error: failed.error,
-            object: Self(failed.object),
-        })?;
-        fid.close().map_err(|failed| CloseFailed {
-            error: failed.error,
-            object: Self(Arc::new(Inner {
-                fid: failed.object,
-                info,
-            })),
-        })
+        close_shared(self.0, |inner| &mut inner.fid).map_err(|failed| failed.wrapped(Self))
     }
 }

@@ -71,42 +71,62 @@ impl<T> Fid<T> {
         self.raw.as_ptr().cast()
     }
 
-    /// Closes it, or gives it back still open.
-    pub(crate) fn close(mut self) -> Result<(), CloseFailed<Self>> {
-        if !core::mem::replace(&mut self.owned, false) {
+    /// Closes it; after an error it is still open. Nothing may use it after success.
+    pub(crate) fn close(&mut self) -> Result<(), FabricError> {
+        if !self.owned {
             return Ok(());
         }
         // SAFETY: open, and closed by nobody else.
         let code = unsafe { ops::fi_close(self.as_fid()) };
-        check("fi_close", code).map_err(|error| {
-            self.owned = true;
-            CloseFailed {
-                error,
-                object: self,
-            }
-        })
+        check("fi_close", code)?;
+        self.owned = false;
+        Ok(())
+    }
+
+    /// Whether dropping it would close it.
+    pub(crate) const fn is_owned(&self) -> bool {
+        self.owned
+    }
+
+    /// Leaves it open for ever.
+    pub(crate) fn abandon(&mut self) {
+        self.owned = false;
+        count_leak();
     }
 }
 
 impl<T> Drop for Fid<T> {
     fn drop(&mut self) {
-        if !self.owned {
-            return;
-        }
-        // SAFETY: open, and closed by nobody else.
-        let code = unsafe { ops::fi_close(self.as_fid()) };
-        if code != 0 {
+        if self.close().is_err() {
             count_leak();
         }
     }
 }
 
-/// Takes a shared object apart for closing; refused while others use it.
-pub(crate) fn sole_owner<T>(op: &'static str, shared: Arc<T>) -> Result<T, CloseFailed<Arc<T>>> {
-    Arc::try_unwrap(shared).map_err(|object| {
+/// Closes an object that handles share: `fid` finds its fid. Gives the handle back, with the object
+/// still open, if it is not the last one or the provider refuses.
+pub(crate) fn close_shared<T, F>(
+    shared: Arc<T>,
+    fid: impl FnOnce(&mut T) -> &mut Fid<F>,
+) -> Result<(), CloseFailed<Arc<T>>> {
+    let mut object = Arc::try_unwrap(shared).map_err(|object| {
         let others = Arc::strong_count(&object).saturating_sub(1);
-        let error =
-            FabricError::new(op, Errno::EBUSY).with(format_args!("an object with {others} users"));
+        let values = format_args!("an object with {others} users").to_string();
+        let error = FabricError::new("fi_close", Errno::EBUSY).with(values);
         CloseFailed { error, object }
+    })?;
+    fid(&mut object).close().map_err(|error| CloseFailed {
+        error,
+        object: Arc::new(object),
     })
+}
+
+impl<T> CloseFailed<T> {
+    /// The same failure of the type that wraps the object.
+    pub(crate) fn wrapped<U>(self, wrap: impl FnOnce(T) -> U) -> CloseFailed<U> {
+        CloseFailed {
+            error: self.error,
+            object: wrap(self.object),
+        }
+    }
 }

@@ -218,14 +218,10 @@ impl Mr {
     /// # Errors
     ///
     /// Gives it back, still registered, if the provider refuses: its memory must not be freed.
-    pub fn close(self) -> Result<(), CloseFailed<Self>> {
-        let Self { fid, domain } = self;
-        fid.close().map_err(|failed| CloseFailed {
-            error: failed.error,
-            object: Self {
-                fid: failed.object,
-                domain,
-            },
+    pub fn close(mut self) -> Result<(), CloseFailed<Self>> {
+        self.fid.close().map_err(|error| CloseFailed {
+            error,
+            object: self,
         })
     }
 }

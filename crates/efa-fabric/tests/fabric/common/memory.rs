@@ -9,7 +9,7 @@ static NEXT_KEY: AtomicU64 = AtomicU64::new(1000);
 
 /// Bytes with their registration. The region is declared first: it closes before the bytes are freed.
 #[derive(Debug)]
-pub struct Block {
+pub(crate) struct Block {
     mr: Mr,
     bytes: Box<[UnsafeCell<u8>]>,
     virtual_addresses: bool,
@@ -17,7 +17,7 @@ pub struct Block {
 
 impl Block {
     /// `len` zero bytes, registered for everything.
-    pub fn new(domain: &Domain, len: usize) -> Self {
+    pub(crate) fn new(domain: &Domain, len: usize) -> Self {
         let bytes: Box<[UnsafeCell<u8>]> = (0..len).map(|_| UnsafeCell::new(0)).collect();
         let access = Access::SEND
             | Access::RECV
@@ -40,14 +40,14 @@ impl Block {
     }
 
     /// `bytes`, registered for everything.
-    pub fn of(domain: &Domain, bytes: &[u8]) -> Self {
+    pub(crate) fn of(domain: &Domain, bytes: &[u8]) -> Self {
         let block = Self::new(domain, bytes.len());
         block.fill(bytes);
         block
     }
 
     /// Overwrites the front.
-    pub fn fill(&self, bytes: &[u8]) {
+    pub(crate) fn fill(&self, bytes: &[u8]) {
         assert!(bytes.len() <= self.bytes.len());
         for (cell, byte) in self.bytes.iter().zip(bytes) {
             // SAFETY: in bounds; volatile, since a peer may look at any time.
@@ -56,7 +56,7 @@ impl Block {
     }
 
     /// A copy of all bytes.
-    pub fn read(&self) -> Vec<u8> {
+    pub(crate) fn read(&self) -> Vec<u8> {
         // SAFETY: in bounds; volatile, since a peer may write at any time.
         self.bytes
             .iter()
@@ -64,7 +64,7 @@ impl Block {
             .collect()
     }
 
-    pub fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> Source {
         Source {
             ptr: self.bytes.as_ptr().cast(),
             len: self.bytes.len(),
@@ -72,7 +72,7 @@ impl Block {
         }
     }
 
-    pub fn sink(&self) -> Sink {
+    pub(crate) fn sink(&self) -> Sink {
         let ptr = self.bytes.as_ptr().cast_mut().cast();
         Sink {
             ptr,
@@ -82,7 +82,7 @@ impl Block {
     }
 
     /// The whole block, as a peer with this number names it.
-    pub fn target(&self, peer: PeerAddr) -> Target {
+    pub(crate) fn target(&self, peer: PeerAddr) -> Target {
         let addr = if self.virtual_addresses {
             self.bytes.as_ptr().addr()
         } else {

@@ -1,11 +1,10 @@
 //! Every kind of transfer between two endpoints, on every provider.
 
-mod common;
-
 use core::ptr;
 
-use common::{Block, Side, accepted, connect, until, wait_for};
-use efa_fabric::{CompletionFlags, Context2, Info, PeerAddr, PostFlags};
+use efa_fabric::{CompletionFlags, Context2, CqEntry, Info, Library, PeerAddr, PostFlags, Posted};
+
+use crate::common::{Block, Event, Side, accepted, connect, on_each_provider, until, wait_for};
 
 on_each_provider! {
     message message_with_data injected_messages written_silently written_with_immediate
@@ -14,7 +13,11 @@ on_each_provider! {
 }
 
 fn pattern(len: usize, seed: u8) -> Vec<u8> {
-    (0..len).map(|i| (i % 251) as u8 ^ seed).collect()
+    (0..=250)
+        .cycle()
+        .map(|byte: u8| byte ^ seed)
+        .take(len)
+        .collect()
 }
 
 fn message(info: &Info) {
@@ -91,14 +94,14 @@ fn injected_messages(info: &Info) {
     });
     bytes.fill(9);
     let (_, received) = wait_for((&a, 0), (&b, 2));
-    let received: Vec<_> = received.into_iter().map(common::Event::done).collect();
+    let received: Vec<_> = received.into_iter().map(Event::done).collect();
     let plain = received
         .iter()
         .find(|e| !e.flags().contains(CompletionFlags::REMOTE_CQ_DATA));
     let with_data = received
         .iter()
         .find(|e| e.flags().contains(CompletionFlags::REMOTE_CQ_DATA));
-    assert_eq!(plain.map(|e| e.len()), Some(32));
+    assert_eq!(plain.map(CqEntry::len), Some(32));
     assert_eq!(with_data.map(|e| (e.len(), e.data())), Some((32, 42)));
     let mut seen: Vec<_> = into
         .iter()
@@ -134,7 +137,7 @@ fn written_silently(info: &Info) {
 
 /// Whether this library's TCP tells the length of an incoming write: not before 1.18.
 fn tells_length(info: &Info) -> bool {
-    let version = efa_fabric::Library::get().map_or((0, 0), |library| library.version());
+    let version = Library::get().map_or((0, 0), Library::version);
     version >= (1, 18) || info.provider_name() == "shm"
 }
 
@@ -256,7 +259,7 @@ fn self_loop(info: &Info) {
     });
     let mut seen = Vec::new();
     until("both events of the write", || {
-        seen.extend(side.poll().into_iter().map(common::Event::done));
+        seen.extend(side.poll().into_iter().map(Event::done));
         seen.len() >= 2
     });
     assert!(
@@ -271,18 +274,19 @@ fn self_loop(info: &Info) {
             .post_read(back.sink(), into.target(me), &raw mut context)
     });
     until("the read", || {
-        side.poll().into_iter().map(common::Event::done).count() == 1
+        side.poll().into_iter().map(Event::done).count() == 1
     });
     assert_eq!(back.read(), pattern(256, 8));
 }
 
 fn receives_in_a_batch(info: &Info) {
-    const COUNT: usize = 8;
+    const COUNT: u8 = 8;
+    let count = usize::from(COUNT);
     let (a, b, to_b, _) = connect(info);
     let into: Vec<Block> = (0..COUNT).map(|_| Block::new(&b.domain, 64)).collect();
     let mut contexts: Vec<Context2> = (0..COUNT).map(|_| Context2::new()).collect();
     for (i, (block, context)) in into.iter().zip(&mut contexts).enumerate() {
-        let flags = if i + 1 < COUNT {
+        let flags = if i + 1 < count {
             PostFlags::MORE
         } else {
             PostFlags::empty()
@@ -294,7 +298,7 @@ fn receives_in_a_batch(info: &Info) {
         });
     }
     let from: Vec<Block> = (0..COUNT)
-        .map(|i| Block::of(&a.domain, &pattern(64, i as u8)))
+        .map(|i| Block::of(&a.domain, &pattern(64, i)))
         .collect();
     let mut sending: Vec<Context2> = (0..COUNT).map(|_| Context2::new()).collect();
     let mut sent = 0;
@@ -306,15 +310,15 @@ fn receives_in_a_batch(info: &Info) {
             let posted = unsafe {
                 a.ep.post_sendmsg(block.source(), 0, to_b, ptr::from_mut(context), flags)
             };
-            sent += usize::from(posted.expect("a post") == efa_fabric::Posted::Accepted);
+            sent += usize::from(posted.expect("a post") == Posted::Accepted);
         }
-        a.poll().into_iter().for_each(|event| drop(event.done()));
-        received += b.poll().into_iter().map(common::Event::done).count();
-        received == COUNT
+        a.poll().into_iter().for_each(Event::assert_good);
+        received += b.poll().into_iter().map(Event::done).count();
+        received == count
     });
     let mut seen: Vec<_> = into.iter().map(Block::read).collect();
     seen.sort();
-    let mut expected: Vec<_> = (0..COUNT).map(|i| pattern(64, i as u8)).collect();
+    let mut expected: Vec<_> = (0..COUNT).map(|i| pattern(64, i)).collect();
     expected.sort();
     assert_eq!(seen, expected);
 }
@@ -336,11 +340,11 @@ fn accepted_means_completed(info: &Info) {
             // SAFETY: blocks and contexts live to the end of the test, after the completions.
             let post = unsafe { a.ep.post_write(from.source(), into.target(to_b), context) };
             match post.expect("a post") {
-                efa_fabric::Posted::Accepted => posted += 1,
-                efa_fabric::Posted::Busy => break,
+                Posted::Accepted => posted += 1,
+                Posted::Busy => break,
             }
         }
-        completed += a.poll().into_iter().map(common::Event::done).count();
+        completed += a.poll().into_iter().map(Event::done).count();
         assert!(b.poll().is_empty());
         completed == POSTS
     });

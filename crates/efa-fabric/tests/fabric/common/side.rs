@@ -1,31 +1,31 @@
 //! One endpoint with everything it needs, and waiting for what comes of it.
 
 use efa_fabric::{
-    Av, CompletionError, Context2, Cq, CqBind, CqEntry, CqPoll, Domain, Endpoint, Fabric,
-    FabricError, Info, PeerAddr, Posted,
+    Av, CompletionError, Cq, CqBind, CqEntry, CqPoll, Domain, Endpoint, Fabric, FabricError, Info,
+    PeerAddr, Posted,
 };
 
 use super::until;
 
 /// One endpoint with its own domain, queue and vector.
 #[derive(Debug)]
-pub struct Side {
-    pub ep: Endpoint,
-    pub cq: Cq,
-    pub av: Av,
-    pub domain: Domain,
+pub(crate) struct Side {
+    pub(crate) ep: Endpoint,
+    pub(crate) cq: Cq,
+    pub(crate) av: Av,
+    pub(crate) domain: Domain,
 }
 
 /// Something that a completion queue said.
 #[derive(Debug)]
-pub enum Event {
+pub(crate) enum Event {
     Done(CqEntry),
     Failed(CompletionError),
 }
 
 impl Event {
     /// The completion; fails the test for an error.
-    pub fn done(self) -> CqEntry {
+    pub(crate) fn done(self) -> CqEntry {
         match self {
             Self::Done(entry) => entry,
             Self::Failed(error) => panic!("{error}"),
@@ -33,23 +33,21 @@ impl Event {
     }
 
     /// The error; fails the test for a good completion.
-    pub fn failed(self) -> CompletionError {
+    pub(crate) fn failed(self) -> CompletionError {
         match self {
             Self::Failed(error) => error,
             Self::Done(entry) => panic!("no error: {entry:?}"),
         }
     }
 
-    pub fn context(&self) -> *mut Context2 {
-        match self {
-            Self::Done(entry) => entry.context(),
-            Self::Failed(error) => error.context(),
-        }
+    /// Fails the test for an error.
+    pub(crate) fn assert_good(self) {
+        self.done();
     }
 }
 
 impl Side {
-    pub fn new(info: &Info) -> Self {
+    pub(crate) fn new(info: &Info) -> Self {
         let fabric = Fabric::open(info).expect("fabric");
         let domain = Domain::open(&fabric, info).expect("domain");
         let cq = Cq::open(&domain, 4096).expect("queue");
@@ -64,7 +62,7 @@ impl Side {
     }
 
     /// What the queue has now.
-    pub fn poll(&self) -> Vec<Event> {
+    pub(crate) fn poll(&self) -> Vec<Event> {
         let mut entries = [CqEntry::EMPTY; 16];
         match self.cq.read_batch(&mut entries).expect("a working queue") {
             CqPoll::Empty => Vec::new(),
@@ -83,7 +81,7 @@ impl Side {
 }
 
 /// Two endpoints, and each one's number for the other: `(a, b, a's peer, b's peer)`.
-pub fn connect(info: &Info) -> (Side, Side, PeerAddr, PeerAddr) {
+pub(crate) fn connect(info: &Info) -> (Side, Side, PeerAddr, PeerAddr) {
     let (a, b) = (Side::new(info), Side::new(info));
     let a_to_b = a.av.insert(&b.ep.name().expect("name")).expect("insert");
     let b_to_a = b.av.insert(&a.ep.name().expect("name")).expect("insert");
@@ -92,7 +90,7 @@ pub fn connect(info: &Info) -> (Side, Side, PeerAddr, PeerAddr) {
 
 /// Repeats a post until it is accepted, letting both sides make progress meanwhile; they must have
 /// no completions to report yet.
-pub fn accepted(sides: [&Side; 2], mut post: impl FnMut() -> Result<Posted, FabricError>) {
+pub(crate) fn accepted(sides: [&Side; 2], mut post: impl FnMut() -> Result<Posted, FabricError>) {
     until("a post to be accepted", || {
         let posted = post().expect("a post");
         if posted == Posted::Busy {
@@ -107,7 +105,7 @@ pub fn accepted(sides: [&Side; 2], mut post: impl FnMut() -> Result<Posted, Fabr
 
 /// Polls both sides until `side` reports something, and gives the first; the other side's events are
 /// given to `other`.
-pub fn drain_until(side: &Side, other: &Side, mut others: impl FnMut(Event)) -> Event {
+pub(crate) fn drain_until(side: &Side, other: &Side, mut others: impl FnMut(Event)) -> Event {
     let mut found = None;
     until("a completion", || {
         other.poll().into_iter().for_each(&mut others);
@@ -120,7 +118,7 @@ pub fn drain_until(side: &Side, other: &Side, mut others: impl FnMut(Event)) -> 
 }
 
 /// Polls both sides until each reported as many events as wanted: `(a's, b's)`.
-pub fn wait_for(a: (&Side, usize), b: (&Side, usize)) -> (Vec<Event>, Vec<Event>) {
+pub(crate) fn wait_for(a: (&Side, usize), b: (&Side, usize)) -> (Vec<Event>, Vec<Event>) {
     let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
     until("completions on both sides", || {
         of_a.extend(a.0.poll());

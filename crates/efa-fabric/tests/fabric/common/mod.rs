@@ -1,28 +1,27 @@
 //! What the tests share: which library, which providers, a pair of endpoints, polling with a deadline.
 #![expect(
-    dead_code,
     clippy::print_stderr,
-    reason = "each test file uses a part of it; a skipped test is named where people look"
+    reason = "a skipped test is named where people look"
 )]
 
 use core::ffi::CStr;
+use core::time::Duration;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use efa_fabric::{Caps, Hints, InfoBuf, Library, MrMode};
 
 mod memory;
 mod side;
 
-pub use memory::Block;
-pub use side::{Event, Side, accepted, connect, drain_until, wait_for};
+pub(crate) use memory::Block;
+pub(crate) use side::{Event, Side, accepted, connect, drain_until, wait_for};
 
 /// How long anything may take before a test fails.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// The library under test: OFI_LIBFABRIC_PATH, or the machine's. `None`, after saying so, only where
-/// OFI_TEST_ALLOW_NO_FABRIC=1 allows a machine without one.
-pub fn library(test: &str) -> Option<&'static Library> {
+/// The library under test. `None`, after saying so, only where the environment allows it.
+pub(crate) fn library(test: &str) -> Option<&'static Library> {
     let path = std::env::var_os("OFI_LIBFABRIC_PATH").map(PathBuf::from);
     match Library::load(path.as_deref()) {
         Ok(library) => Some(library),
@@ -35,13 +34,13 @@ pub fn library(test: &str) -> Option<&'static Library> {
 }
 
 /// The registration modes that this crate's tests can live with: all that EFA asks for.
-pub fn modes() -> MrMode {
+pub(crate) fn modes() -> MrMode {
     MrMode::LOCAL | MrMode::VIRT_ADDR | MrMode::ALLOCATED | MrMode::PROV_KEY
 }
 
 /// The entry of a provider to test with, on the loopback interface where it has one. `None` only
 /// where [`library`] gives none. Before 1.18 the TCP provider with RDM endpoints was named `net`.
-pub fn info(test: &str, provider: &CStr, mr_mode: MrMode) -> Option<InfoBuf> {
+pub(crate) fn info(test: &str, provider: &CStr, mr_mode: MrMode) -> Option<InfoBuf> {
     let library = library(test)?;
     let old = provider == c"tcp" && library.version() < (1, 18);
     let provider = if old { c"net" } else { provider };
@@ -50,10 +49,13 @@ pub fn info(test: &str, provider: &CStr, mr_mode: MrMode) -> Option<InfoBuf> {
         .mr_mode(mr_mode);
     let list = hints.query(library).expect("the provider");
     // 1.17 answers the name of a core provider with its layered forms too.
-    let entry = list
-        .iter()
-        .filter(|info| info.provider_name().as_bytes() == provider.to_bytes())
-        .max_by_key(|info| info.domain_name() == "lo");
+    let entries = || {
+        list.iter()
+            .filter(|info| info.provider_name().as_bytes() == provider.to_bytes())
+    };
+    let entry = entries()
+        .find(|info| info.domain_name() == "lo")
+        .or_else(|| entries().next());
     Some(
         entry
             .expect("an entry of the provider")
@@ -63,7 +65,7 @@ pub fn info(test: &str, provider: &CStr, mr_mode: MrMode) -> Option<InfoBuf> {
 }
 
 /// Calls `step` until it says true; fails the test after [`DEADLINE`].
-pub fn until(what: &str, mut step: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut step: impl FnMut() -> bool) {
     let start = Instant::now();
     while !step() {
         assert!(
@@ -75,12 +77,11 @@ pub fn until(what: &str, mut step: impl FnMut() -> bool) {
 }
 
 /// Makes one test per provider of functions that take an entry.
-#[macro_export]
 macro_rules! on_each_provider {
     ($($name:ident)*) => {
-        $crate::on_each_provider!(@ tcp, c"tcp", $($name)*);
-        $crate::on_each_provider!(@ rxm, c"tcp;ofi_rxm", $($name)*);
-        $crate::on_each_provider!(@ shm, c"shm", $($name)*);
+        on_each_provider!(@ tcp, c"tcp", $($name)*);
+        on_each_provider!(@ rxm, c"tcp;ofi_rxm", $($name)*);
+        on_each_provider!(@ shm, c"shm", $($name)*);
     };
     (@ $module:ident, $provider:literal, $($name:ident)*) => {
         mod $module {
@@ -94,3 +95,5 @@ macro_rules! on_each_provider {
         }
     };
 }
+
+pub(crate) use on_each_provider;
