@@ -218,7 +218,8 @@ fn old_efa_is_refused_and_the_refusal_can_be_overridden() {
         "{error}"
     );
     run(&config(None), Version::new(1, 22), list())
-            .chosen.unwrap();
+        .chosen
+        .unwrap();
     let allowed = Config {
         efa_version_check: false,
         ..config(None)

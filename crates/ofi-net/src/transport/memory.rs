@@ -12,7 +12,7 @@ use crate::domain::Domain;
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord};
 use crate::pages::page_bytes;
-use crate::progress::Core;
+use crate::progress::{Core, Role};
 use crate::region::{MemoryKind, Registration, Stretch, USER_ACCESS};
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
@@ -162,10 +162,13 @@ fn wait_quiet(domain: &Domain, region: Key) -> Result<(), NetError> {
 
 impl Core {
     fn expect_any(&self, comm: ofi_rdma::CommKey) -> Result<(), NetError> {
-        if self.open.contains_key(&comm) {
-            Ok(())
-        } else {
-            Err(stale(Code::StaleComm, "communicator", comm.to_bits()))
+        match self.open.get(&comm) {
+            Some(Role::Listener) => {
+                let what = "memory is registered with a send or receive communicator";
+                Err(NetError::new(Code::WrongKind, what))
+            }
+            Some(_) => Ok(()),
+            None => Err(stale(Code::StaleComm, "communicator", comm.to_bits())),
         }
     }
 
