@@ -1,2 +1,7 @@
-//! The `ofi` command.
-fn main() {}
+//! The `ofi` command; everything is in the library beside it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ofi_tools::run()
+}

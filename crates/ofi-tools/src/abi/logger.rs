@@ -1,0 +1,101 @@
+//! The logger given to the plugin.
+//!
+//! C declares it as a variadic function. Stable Rust cannot define one, so a function with six
+//! fixed arguments stands in: on Linux on x86-64 (System V: r9) and on aarch64 (AAPCS64: x5) the
+//! first variadic argument travels exactly where a sixth fixed one would. It is looked at only
+//! when the format is `"%s"`, where the caller has promised a string; any other format is printed
+//! as it stands, since its arguments cannot be reached. On other targets it is never looked at.
+
+use core::ffi::{c_char, c_int, c_ulong, c_void};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use super::library::text_at;
+use crate::report::out;
+
+const WARN: i32 = 2;
+
+/// Messages above this level are dropped (`ncclDebugLogLevel`: 2 WARN, 3 INFO, 5 TRACE).
+static LEVEL: AtomicI32 = AtomicI32::new(0);
+/// The rank, for the prefix of each line.
+static RANK: AtomicU32 = AtomicU32::new(0);
+/// How many WARN lines the plugin has logged.
+static WARNINGS: AtomicU64 = AtomicU64::new(0);
+
+/// Chooses what is printed from now on.
+pub(crate) fn configure(rank: u32, level: i32) {
+    RANK.store(rank, Ordering::Relaxed);
+    LEVEL.store(level, Ordering::Relaxed);
+}
+
+/// WARN lines so far, printed or not.
+pub(crate) fn warnings() -> u64 {
+    WARNINGS.load(Ordering::Relaxed)
+}
+
+/// The function whose address the plugin gets.
+pub(crate) unsafe extern "C" fn log(
+    level: c_int,
+    _flags: c_ulong,
+    file: *const c_char,
+    line: c_int,
+    fmt: *const c_char,
+    first: *const c_void,
+) {
+    if level == WARN {
+        WARNINGS.fetch_add(1, Ordering::Relaxed);
+    }
+    if level > LEVEL.load(Ordering::Relaxed) {
+        return;
+    }
+    let format = text_at(fmt).unwrap_or_default();
+    let text = if format == "%s" && FIRST_VARIADIC_IS_SIXTH {
+        text_at(first.cast()).unwrap_or_default()
+    } else {
+        format
+    };
+    let file = text_at(file).unwrap_or_else(|| "?".to_owned());
+    let rank = RANK.load(Ordering::Relaxed);
+    out::error_line(&format!(
+        "[rank {rank} {} {file}:{line}] {text}",
+        level_name(level)
+    ));
+}
+
+const FIRST_VARIADIC_IS_SIXTH: bool = cfg!(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+));
+
+const fn level_name(level: c_int) -> &'static str {
+    match level {
+        1 => "VERSION",
+        2 => "WARN",
+        3 => "INFO",
+        4 => "ABORT",
+        5 => "TRACE",
+        _ => "LOG",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_counted_whether_printed_or_not() {
+        let before = warnings();
+        // SAFETY: all pointers are NULL or NUL-terminated literals, as the contract of the logger
+        // asks; the format is "%s" with a string behind it.
+        unsafe {
+            log(
+                WARN,
+                1,
+                c"file.c".as_ptr(),
+                3,
+                c"%s".as_ptr(),
+                c"text".as_ptr().cast(),
+            );
+        }
+        assert_eq!(warnings(), before + 1);
+    }
+}

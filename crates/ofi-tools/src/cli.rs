@@ -1,0 +1,397 @@
+//! The command line, and the plan that comes of it.
+
+use core::str::FromStr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::abi::Flavor;
+use crate::bench::plan::{CheckPlan, Element, Mode, Override, Pairs, Plan, Yield};
+use crate::coord::frame::MAX_WORLD;
+use crate::coord::stream::Address;
+use crate::size;
+
+/// Tools around libfabric transports for collectives.
+#[derive(Debug, Parser)]
+#[command(name = "ofi", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Drives a network plugin between ranks: measures it and checks every byte
+    ///
+    /// Without a launcher the ranks are started on this machine. Under torchrun, Slurm (srun) or
+    /// mpirun each process is one rank; they meet by the launcher's variables, or at --rendezvous.
+    /// Ends with status 0 if all is well, 1 if a rank failed or bytes were wrong, 2 for a bad
+    /// command line, 3 if something did not move or took too long.
+    Perf(Box<PerfArgs>),
+    /// One rank of a run (started by `ofi perf` itself)
+    #[command(hide = true)]
+    PerfRank(RankArgs),
+}
+
+/// What `ofi perf` passes to the ranks that it starts.
+#[derive(Debug, Args)]
+pub(crate) struct RankArgs {
+    #[arg(long)]
+    pub(crate) rank: usize,
+    #[arg(long)]
+    pub(crate) world: usize,
+    #[arg(long)]
+    pub(crate) parent: u32,
+}
+
+/// A list of sizes.
+#[derive(Debug, Clone)]
+pub(crate) struct Sizes(Vec<usize>);
+
+impl FromStr for Sizes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        size::parse_list(text).map(Self)
+    }
+}
+
+/// `all` or a list of device numbers.
+#[derive(Debug, Clone)]
+pub(crate) struct Devices(Vec<usize>);
+
+impl FromStr for Devices {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(Vec::new()));
+        }
+        let number = |t: &str| {
+            let bad =
+                |_| format!("{t:?} is not a device number (a list such as 0,1 or the word all)");
+            t.trim().parse().map_err(bad)
+        };
+        text.split(',')
+            .map(number)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+impl FromStr for Override {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (left, value) = text
+            .split_once('=')
+            .ok_or_else(|| format!("{text:?} is not NAME=VALUE"))?;
+        let (rank, name) = match left.split_once(':') {
+            None => (None, left),
+            Some((r, name)) => (
+                Some(r.parse().map_err(|_| format!("{r:?} is not a rank"))?),
+                name,
+            ),
+        };
+        if name.is_empty() {
+            return Err(format!("{text:?} names no variable"));
+        }
+        Ok(Self {
+            rank,
+            name: name.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+}
+
+/// What the plugin's log shows.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Log {
+    Off,
+    Warn,
+    Info,
+    Trace,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PerfArgs {
+    /// What to run, in this order
+    #[arg(value_enum, default_value = "all")]
+    modes: Vec<Mode>,
+    /// The plugin; several are dealt out to the ranks in turn
+    #[arg(long, required = true, value_delimiter = ',')]
+    plugin: Vec<PathBuf>,
+    /// Its table; one for each plugin, or one for all
+    #[arg(long, default_value = "ncclNetPlugin_v6", value_delimiter = ',')]
+    symbol: Vec<String>,
+    /// Whose tables the symbols name [default: guessed from the file name]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    flavor: Vec<Flavor>,
+    /// Ranks to start here, or of all when --rank is given [default: 2]
+    #[arg(long)]
+    pub(crate) ranks: Option<usize>,
+    /// This process is rank R of --ranks, started by hand; all meet at --rendezvous
+    #[arg(long, value_name = "R", requires = "rendezvous", requires = "ranks")]
+    pub(crate) rank: Option<usize>,
+    /// Where ranks that were started apart meet: HOST:PORT or unix:PATH (rank 0 listens)
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) rendezvous: Option<Address>,
+    /// Sizes in bytes: a list such as 0,8,64K,1M with ranges such as 1:64M:x2
+    #[arg(long)]
+    sizes: Option<Sizes>,
+    /// Messages in flight on each communicator; several are run in turn
+    #[arg(long, value_delimiter = ',')]
+    window: Vec<usize>,
+    /// Communicators per device between two ranks
+    #[arg(long, default_value_t = 1)]
+    comms: usize,
+    /// Device numbers, or all
+    #[arg(long, default_value = "0")]
+    devices: Devices,
+    /// Messages or operations of a point [default: as many as fit in --seconds]
+    #[arg(long)]
+    iters: Option<u64>,
+    /// Time of a point
+    #[arg(long, default_value_t = 0.25)]
+    seconds: f64,
+    /// Verify every byte, with guard bytes around each buffer
+    #[arg(long)]
+    check: bool,
+    /// Draw every message's size at random up to the size given (bw, bidir, rate, lat)
+    #[arg(long, requires = "check")]
+    random_sizes: bool,
+    /// check: messages of each flow
+    #[arg(long, default_value_t = 2000)]
+    messages: u64,
+    /// check: the largest message
+    #[arg(long, default_value = "16M", value_parser = size::parse_one)]
+    max_size: usize,
+    /// check: post some receives too short, so that messages are cut
+    #[arg(long)]
+    truncate: bool,
+    /// Accept any reported size from the message's to the buffer's
+    #[arg(long)]
+    lax_sizes: bool,
+    /// check: no random pauses
+    #[arg(long)]
+    no_pauses: bool,
+    /// Flush after every receive
+    #[arg(long)]
+    flush: bool,
+    /// allreduce: the numbers
+    #[arg(long, value_enum, default_value = "f32")]
+    element: Element,
+    /// Collectives: bytes of a piece
+    #[arg(long, default_value = "256K", value_parser = size::parse_one)]
+    slice: usize,
+    /// Buffer for each direction between two ranks; windows are clipped to it
+    #[arg(long, default_value = "32M", value_parser = size::parse_one)]
+    pool: usize,
+    /// lat, bw, bidir, rate: which ranks take part
+    #[arg(long, value_enum, default_value = "first")]
+    pairs: Pairs,
+    /// What a rank does between polls that found nothing
+    #[arg(long = "yield", value_enum, default_value = "auto")]
+    yielding: Yield,
+    /// Everything random follows from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A variable for the ranks started here, or for one of them
+    #[arg(long, value_name = "[RANK:]NAME=VALUE")]
+    env: Vec<Override>,
+    /// The plugin's log, on standard error
+    #[arg(long, value_enum, default_value = "warn")]
+    log: Log,
+    /// Seconds for the whole run
+    #[arg(long, default_value_t = 120.0)]
+    timeout: f64,
+    /// Seconds that a rank may stand still
+    #[arg(long, default_value_t = 30.0)]
+    stall: f64,
+    /// Write the results as JSON; - for standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draw latency and bandwidth over size
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+}
+
+impl PerfArgs {
+    /// The plan for a run of `ranks`; the error is text for the user.
+    pub(crate) fn plan(&self, ranks: usize) -> Result<Plan, String> {
+        self.validate(ranks)?;
+        let guess = |p: &PathBuf| Flavor::guess(p).map_err(|e| e.to_string());
+        let flavors = if self.flavor.is_empty() {
+            self.plugin.iter().map(guess).collect::<Result<_, _>>()?
+        } else {
+            self.flavor.clone()
+        };
+        Ok(Plan {
+            ranks,
+            plugins: self.plugin.clone(),
+            symbols: self.symbol.clone(),
+            flavors,
+            devices: self.devices.0.clone(),
+            comms: self.comms,
+            modes: self.modes.clone(),
+            sizes: self.sizes.as_ref().map(|s| s.0.clone()).unwrap_or_default(),
+            windows: self.window.clone(),
+            random_sizes: self.random_sizes,
+            iters: self.iters,
+            seconds: self.seconds,
+            check: self.check,
+            check_plan: CheckPlan {
+                messages: self.messages,
+                max_size: self.max_size,
+                truncate: self.truncate,
+                lax_sizes: self.lax_sizes,
+                pauses: !self.no_pauses,
+            },
+            flush: self.flush,
+            element: self.element,
+            slice: self.slice,
+            pool: self.pool,
+            pairs: self.pairs,
+            yielding: self.yielding,
+            seed: self.seed,
+            log: match self.log {
+                Log::Off => 0,
+                Log::Warn => 2,
+                Log::Info => 3,
+                Log::Trace => 5,
+            },
+            timeout: self.timeout,
+            stall: self.stall,
+            env: self.env.clone(),
+        })
+    }
+
+    fn validate(&self, ranks: usize) -> Result<(), String> {
+        let largest = self
+            .sizes
+            .as_ref()
+            .and_then(|s| s.0.iter().max().copied())
+            .unwrap_or(0);
+        let windows = self.window.iter();
+        let within = |what: &str, is: usize, from: usize, to: usize| {
+            if (from..=to).contains(&is) {
+                Ok(())
+            } else {
+                Err(format!("{what} is {is}; it can be {from} to {to}"))
+            }
+        };
+        within("the number of ranks", ranks, 2, MAX_WORLD)?;
+        within("--comms", self.comms, 1, 256)?;
+        within("the largest of --sizes", largest, 0, MAX_MESSAGE)?;
+        within("--max-size", self.max_size, 0, MAX_MESSAGE)?;
+        within("--pool", self.pool, 4096, MAX_MESSAGE)?;
+        within("--slice", self.slice, 64, MAX_MESSAGE)?;
+        windows
+            .copied()
+            .try_for_each(|w| within("--window", w, 1, 1024))?;
+        let seconds = |what: &str, is: f64, to: f64| {
+            if is > 0.0 && is <= to {
+                Ok(())
+            } else {
+                Err(format!("{what} is {is}; it can be more than 0, up to {to}"))
+            }
+        };
+        seconds("--seconds", self.seconds, 3600.0)?;
+        seconds("--timeout", self.timeout, 1e7)?;
+        seconds("--stall", self.stall, 1e7)?;
+        if self.iters == Some(0) || self.messages == 0 {
+            return Err("--iters and --messages are at least 1".to_owned());
+        }
+        let each = |what: &str, n: usize| {
+            if n <= 1 || n == self.plugin.len() {
+                Ok(())
+            } else {
+                Err(format!(
+                    "{n} of {what} for {} of --plugin",
+                    self.plugin.len()
+                ))
+            }
+        };
+        each("--symbol", self.symbol.len())?;
+        each("--flavor", self.flavor.len())
+    }
+}
+
+/// The largest message: two of them fit the `int` of every ABI.
+const MAX_MESSAGE: usize = 512 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn perf(args: &[&str]) -> Result<Plan, String> {
+        let all = ["ofi", "perf", "--plugin", "libnccom-net.so"]
+            .iter()
+            .chain(args);
+        let cli = Cli::try_parse_from(all).map_err(|e| e.to_string())?;
+        let Command::Perf(args) = cli.command else {
+            return Err("not perf".to_owned());
+        };
+        args.plan(args.ranks.unwrap_or(2))
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_plan_follows_from_the_command_line() {
+        let p = perf(&[
+            "bw",
+            "check",
+            "--sizes",
+            "0,8,1K:4K:x4",
+            "--devices",
+            "1,2",
+            "--window",
+            "4,8",
+        ]);
+        let p = p.unwrap();
+        assert_eq!(p.modes, [Mode::Bw, Mode::Check]);
+        assert_eq!(p.sizes, [0, 8, 1024, 4096]);
+        assert_eq!((p.devices, p.windows), (vec![1, 2], vec![4, 8]));
+        assert_eq!(p.flavors, [Flavor::Neuron]);
+        assert!(perf(&[]).unwrap().verifies());
+        assert!(!perf(&["bw"]).unwrap().verifies());
+    }
+
+    #[test]
+    fn overrides_name_a_variable_and_maybe_a_rank() {
+        let p = perf(&["--env", "A=b=c", "--env", "1:X="]).unwrap();
+        let rank = |i: usize| {
+            (
+                p.env[i].rank,
+                p.env[i].name.as_str(),
+                p.env[i].value.as_str(),
+            )
+        };
+        assert_eq!((rank(0), rank(1)), ((None, "A", "b=c"), (Some(1), "X", "")));
+        assert!(perf(&["--env", "x:A=b"]).err().is_some());
+        assert!(perf(&["--env", "=b"]).err().is_some());
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_with_the_range() {
+        for (args, text) in [
+            (["--ranks", "1"], "2 to 256"),
+            (["--comms", "0"], "1 to 256"),
+            (["--window", "0"], "1 to 1024"),
+            (["--sizes", "1G"], "--sizes"),
+            (["--seconds", "0"], "more than 0"),
+            (["--timeout", "-1"], "more than 0"),
+            (["--seconds", "NaN"], "more than 0"),
+            (["--iters", "0"], "at least 1"),
+            (["--symbol", "a_v1,b_v2"], "--symbol"),
+        ] {
+            let e = perf(&args.map(|a| if a == "-1" { "=-1" } else { a })).unwrap_err();
+            assert!(e.contains(text) || args[1] == "-1", "{args:?}: {e}");
+        }
+    }
+}

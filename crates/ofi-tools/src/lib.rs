@@ -1,0 +1,46 @@
+//! The `ofi` command.
+#![doc = include_str!("../README.md")]
+//! # Map, in reading order
+//!
+//! ```text
+//! cli      the command line, and the plan made of it
+//! perf     the first process: who is who, hub, verdict
+//!   coord    how ranks meet, agree and end together (hub, link, board, launch)
+//!   bench    what a rank does (mesh, flows, check, collectives)
+//!     abi      the plugin's C ABI; all unsafe code is there
+//!   report   table, JSON, SVG, live line; all printing is there
+//! size     byte counts as people write them
+//! ```
+//!
+//! Non-goals: it is no job scheduler, no MPI, and it knows nothing of libfabric: all it sees of a
+//! network is a plugin's table.
+
+mod abi;
+mod bench;
+mod cli;
+mod coord;
+mod perf;
+mod report;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+/// Runs the command that the arguments of this process name; prints results, errors and help.
+#[must_use]
+pub fn run() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            let status = u8::try_from(e.exit_code()).unwrap_or(2);
+            // Help and errors go where clap sends them; a closed pipe is no error of ours.
+            drop(e.print());
+            return ExitCode::from(status);
+        }
+    };
+    match cli.command {
+        cli::Command::Perf(args) => perf::run(&args),
+        cli::Command::PerfRank(args) => perf::run_rank(&args),
+    }
+}

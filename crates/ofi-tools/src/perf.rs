@@ -1,0 +1,250 @@
+//! `ofi perf` from the first process's side: who is who, the hub, the verdict.
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+
+use crate::abi::process;
+use crate::bench::plan::Plan;
+use crate::bench::rank;
+use crate::cli::{PerfArgs, RankArgs};
+use crate::coord::hub::{Hub, Outcome, Verdict};
+use crate::coord::launch;
+use crate::coord::stream::{Address, Stream};
+use crate::report::{json, out, svg, table};
+use crate::size::rounded;
+
+/// The command line makes no sense.
+const USAGE: u8 = 2;
+const FAILED: u8 = 1;
+/// Nothing moved, or it took too long.
+const STUCK: u8 = 3;
+
+/// How this process takes part.
+#[derive(Debug, PartialEq, Eq)]
+enum Role {
+    /// Starts every rank itself.
+    Local { ranks: usize },
+    /// Is one of several processes that somebody started.
+    One {
+        rank: usize,
+        world: usize,
+        address: Address,
+        job: String,
+    },
+}
+
+/// Runs `ofi perf`.
+pub(crate) fn run(args: &PerfArgs) -> ExitCode {
+    let usage = |text: &str| {
+        out::error_line(&format!("ofi perf: {text}"));
+        ExitCode::from(USAGE)
+    };
+    let role = match role(args, &|name| std::env::var(name).ok()) {
+        Ok(role) => role,
+        Err(text) => return usage(&text),
+    };
+    let ranks = match &role {
+        Role::Local { ranks } => *ranks,
+        Role::One { world, .. } => *world,
+    };
+    let plan = match args.plan(ranks) {
+        Ok(plan) => plan,
+        Err(text) => return usage(&text),
+    };
+    match role {
+        Role::One {
+            rank,
+            world,
+            address,
+            job,
+        } if rank > 0 => join(
+            &address,
+            (rank, world, job),
+            Duration::from_secs_f64(plan.timeout),
+        ),
+        role => lead(args, plan, &role),
+    }
+}
+
+/// What the command line and the launcher make of this process.
+fn role(args: &PerfArgs, env: launch::Env<'_>) -> Result<Role, String> {
+    if let (Some(rank), Some(world), Some(address)) = (args.rank, args.ranks, &args.rendezvous) {
+        if rank >= world {
+            return Err(format!(
+                "--rank {rank} of --ranks {world}: ranks are numbered from 0"
+            ));
+        }
+        let job = "by hand".to_owned();
+        return Ok(Role::One {
+            rank,
+            world,
+            address: address.clone(),
+            job,
+        });
+    }
+    if let Some(ranks) = args.ranks {
+        return Ok(Role::Local { ranks });
+    }
+    let Some(l) = launch::detect(env)?.filter(|l| l.world > 1) else {
+        return Ok(Role::Local { ranks: 2 });
+    };
+    let address = args.rendezvous.clone().or(l.address).ok_or_else(|| {
+        format!(
+            "started by {} as rank {} of {}, but its variables name no place to meet\n  try: --rendezvous HOST:PORT with the host of rank 0 and a free port, or --ranks N to start local ranks",
+            l.by, l.rank, l.world
+        )
+    })?;
+    Ok(Role::One {
+        rank: l.rank,
+        world: l.world,
+        address,
+        job: l.job,
+    })
+}
+
+/// A rank that comes to somebody else's hub.
+fn join(
+    address: &Address,
+    (rank, world, job): (usize, usize, String),
+    limit: Duration,
+) -> ExitCode {
+    let stream = match Stream::connect(address, limit) {
+        Ok(stream) => stream,
+        Err(e) => {
+            out::error_line(&format!(
+                "ofi perf: rank {rank} finds nobody at {address}: {e}\n  likely: rank 0 has not started or has ended, or a firewall\n  try: the same --rendezvous on every rank, reachable from here"
+            ));
+            return ExitCode::from(STUCK);
+        }
+    };
+    if rank::run(stream, rank, world, job) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    }
+}
+
+/// The first process: hub, and parent of the ranks it starts.
+fn lead(args: &PerfArgs, plan: Plan, role: &Role) -> ExitCode {
+    let quiet = args.json.as_deref().is_some_and(|p| p.as_os_str() == "-");
+    let job = if let Role::One { job, .. } = role {
+        job.clone()
+    } else {
+        String::new()
+    };
+    let mut hub = Hub::new(plan.clone(), job, out::is_live());
+    if let Err(e) = start(&mut hub, role) {
+        out::error_line(&format!("ofi perf: cannot start the run: {e}"));
+        return ExitCode::from(FAILED);
+    }
+    let outcome = hub.run();
+    if let Role::One {
+        address: Address::Path(path),
+        ..
+    } = role
+    {
+        // Ours by the bind; a next run would find it in its way.
+        drop(std::fs::remove_file(path));
+    }
+    if !quiet {
+        table::print(&outcome);
+    }
+    let written = write_files(args, &plan, &outcome);
+    let code = verdict(&plan, &outcome, quiet);
+    match written {
+        Ok(()) => ExitCode::from(code),
+        Err(text) => {
+            out::error_line(&format!("ofi perf: {text}"));
+            ExitCode::from(code.max(FAILED))
+        }
+    }
+}
+
+fn start(hub: &mut Hub, role: &Role) -> Result<(), String> {
+    match role {
+        Role::Local { ranks } => {
+            (0..*ranks).try_for_each(|r| hub.start_child(r).map_err(|e| format!("rank {r}: {e}")))
+        }
+        Role::One { address, .. } => {
+            let bound = hub.listen(address);
+            bound.map_err(|e| {
+                format!(
+                    "cannot listen at {address}: {e}\n  likely: another run is there, or the address is not of this host\n  try: another --rendezvous"
+                )
+            })?;
+            hub.start_child(0).map_err(|e| format!("rank 0: {e}"))
+        }
+    }
+}
+
+fn write_files(args: &PerfArgs, plan: &Plan, outcome: &Outcome) -> Result<(), String> {
+    if let Some(path) = &args.json {
+        let done = json::write(path, plan, outcome);
+        done.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    }
+    if let Some(path) = &args.plot {
+        let name = outcome
+            .summaries
+            .iter()
+            .flatten()
+            .next()
+            .map_or("", |s| s.plugin.as_str());
+        let drawn = svg::draw(&format!("{name}, {} ranks", plan.ranks), &outcome.rows);
+        let done = std::fs::write(path, drawn);
+        done.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The last lines, and the exit status.
+fn verdict(plan: &Plan, outcome: &Outcome, quiet: bool) -> u8 {
+    let (messages, bytes) = json::verified(outcome);
+    match &outcome.verdict {
+        Verdict::Good if plan.verifies() && !quiet => {
+            let seed = plan.seed;
+            out::line(&format!(
+                "checked {messages} messages, {bytes} bytes ({}), seed {seed}",
+                rounded(bytes)
+            ));
+            if messages > 0 {
+                out::line("all bytes verified");
+            }
+            0
+        }
+        Verdict::Good => 0,
+        Verdict::Failed(why) => {
+            out::error_line(&format!("ofi perf: failed: {why}"));
+            FAILED
+        }
+        Verdict::Stuck(why) => {
+            out::error_line(&format!("ofi perf: stuck: {why}"));
+            STUCK
+        }
+    }
+}
+
+/// Runs one rank that `ofi perf` has started: its socket is standard input.
+pub(crate) fn run_rank(args: &RankArgs) -> ExitCode {
+    process::die_with_parent();
+    let socket = io::stdin().as_fd().try_clone_to_owned();
+    let stream = match socket {
+        Ok(fd) if std::os::unix::process::parent_id() == args.parent => {
+            Stream::Unix(UnixStream::from(fd))
+        }
+        other => {
+            let why = other
+                .err()
+                .unwrap_or_else(|| io::Error::other("its parent is gone"));
+            out::error_line(&format!("ofi perf: rank {} cannot start: {why}", args.rank));
+            return ExitCode::from(FAILED);
+        }
+    };
+    if rank::run(stream, args.rank, args.world, String::new()) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FAILED)
+    }
+}

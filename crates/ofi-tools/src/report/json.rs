@@ -1,0 +1,71 @@
+//! `--json`: one object, for machines. Its fields are described in the README.
+
+use std::io;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::out;
+use super::row::{Row, Summary};
+use crate::bench::plan::Plan;
+use crate::coord::hub::{Outcome, Verdict};
+
+/// Raised when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+#[derive(Debug, Serialize)]
+struct Document<'a> {
+    schema: u32,
+    tool: &'static str,
+    version: &'static str,
+    ok: bool,
+    /// `ok`, `failed` or `stuck`.
+    verdict: &'static str,
+    error: Option<&'a str>,
+    plan: &'a Plan,
+    rows: &'a [Row],
+    verified: Verified,
+    ranks: &'a [Option<Summary>],
+}
+
+#[derive(Debug, Serialize)]
+struct Verified {
+    messages: u64,
+    bytes: u64,
+}
+
+/// Messages and bytes that all ranks have verified.
+pub(crate) fn verified(outcome: &Outcome) -> (u64, u64) {
+    let known = outcome.summaries.iter().flatten();
+    known.fold((0, 0), |(m, b), s| {
+        (m + s.verified_messages, b + s.verified_bytes)
+    })
+}
+
+/// Writes the object to a file, or to standard output for `-`.
+pub(crate) fn write(to: &Path, plan: &Plan, outcome: &Outcome) -> io::Result<()> {
+    let (messages, bytes) = verified(outcome);
+    let (verdict, error) = match &outcome.verdict {
+        Verdict::Good => ("ok", None),
+        Verdict::Failed(why) => ("failed", Some(why.as_str())),
+        Verdict::Stuck(why) => ("stuck", Some(why.as_str())),
+    };
+    let document = Document {
+        schema: SCHEMA,
+        tool: "ofi perf",
+        version: env!("CARGO_PKG_VERSION"),
+        ok: error.is_none(),
+        verdict,
+        error,
+        plan,
+        rows: &outcome.rows,
+        verified: Verified { messages, bytes },
+        ranks: &outcome.summaries,
+    };
+    let text = serde_json::to_string_pretty(&document)?;
+    if to == Path::new("-") {
+        out::line(&text);
+        return Ok(());
+    }
+    std::fs::write(to, text + "\n")
+}
