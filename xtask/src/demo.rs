@@ -21,7 +21,7 @@ pub(crate) fn run(here: &Workspace) -> Result<()> {
     );
     let built = artifacts::build(here, Profile::Release)?;
     for load in DEMO {
-        let program = load.program(libfabric, &built);
+        let program = load.program(libfabric, &built, 1);
         println!("\n{}\n$ {}", load.title(), program.line());
         program.run()?;
     }

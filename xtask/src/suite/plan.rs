@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 
@@ -83,7 +84,7 @@ impl Planned {
                     .libfabric
                     .as_ref()
                     .context("unmet needs are looked at first")?;
-                vec![load.program(libfabric, &built(here))]
+                vec![load.program(libfabric, &built(here), fresh_seed())]
             }
         };
         Ok(programs
@@ -119,6 +120,13 @@ impl Planned {
         };
         self.name.chars().map(fit).collect()
     }
+}
+
+/// A seed that no run had before. It stands in the command, which a failure prints.
+fn fresh_seed() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(1, |now| now.as_secs())
 }
 
 /// Where the step [`BUILD`] puts its files.
