@@ -6,14 +6,21 @@ use criterion::{Bencher, Criterion};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// The best time of an iteration for each contender, in nanoseconds.
+/// The time of an iteration of each contender.
 #[derive(Default)]
 pub(crate) struct Board {
-    best: RefCell<BTreeMap<(String, String), f64>>,
+    times: RefCell<BTreeMap<(String, String), Sample>>,
+}
+
+#[derive(Clone, Copy)]
+struct Sample {
+    rounds: u64,
+    nanoseconds: f64,
 }
 
 impl Board {
-    /// Measures `work` under `group/name`; of all samples of this run the best is remembered.
+    /// Measures `work` under `group/name`; of the longest samples of this run, the
+    /// fastest is remembered.
     pub(crate) fn run(
         &self,
         criterion: &mut Criterion,
@@ -23,12 +30,22 @@ impl Board {
         let mut measure = |bencher: &mut Bencher<'_>| {
             bencher.iter_custom(|rounds| {
                 let elapsed = time(rounds, &mut work);
-                let each = elapsed.as_secs_f64() * 1e9 / rounds as f64;
-                let mut best = self.best.borrow_mut();
-                let entry = best
-                    .entry((group.to_owned(), name.to_owned()))
-                    .or_insert(each);
-                *entry = entry.min(each);
+                let nanoseconds = elapsed.as_secs_f64() * 1e9 / rounds as f64;
+                let mut times = self.times.borrow_mut();
+                let key = (group.to_owned(), name.to_owned());
+                let entry = times.entry(key).or_insert(Sample {
+                    rounds: 0,
+                    nanoseconds,
+                });
+                // Short samples of work that varies can be lucky.
+                if rounds > entry.rounds {
+                    *entry = Sample {
+                        rounds,
+                        nanoseconds,
+                    };
+                } else if rounds == entry.rounds {
+                    entry.nanoseconds = entry.nanoseconds.min(nanoseconds);
+                }
                 elapsed
             });
         };
@@ -40,15 +57,15 @@ impl Board {
     /// One line a contender: its time, and how many times ours it is. `ours` is the name of ours.
     #[expect(clippy::print_stdout, reason = "this is the report")]
     pub(crate) fn print(&self, ours: &str) {
-        println!("\nbest of this run; one iteration, and how many times ours");
-        for ((group, name), each) in self.best.borrow().iter() {
-            let own = self
-                .best
-                .borrow()
-                .get(&(group.clone(), ours.to_owned()))
-                .copied();
-            let ratio = own.map_or(f64::NAN, |own| each / own);
-            println!("{group:<32} {name:<20} {each:>14.1} ns {ratio:>10.2} x");
+        println!("\none iteration, and how many times ours, of this run");
+        let times = self.times.borrow();
+        for ((group, name), sample) in times.iter() {
+            let own = times.get(&(group.clone(), ours.to_owned()));
+            let ratio = own.map_or(f64::NAN, |own| sample.nanoseconds / own.nanoseconds);
+            println!(
+                "{group:<32} {name:<20} {:>14.1} ns {ratio:>10.2} x",
+                sample.nanoseconds
+            );
         }
     }
 }

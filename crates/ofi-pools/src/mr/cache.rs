@@ -1,5 +1,6 @@
 //! The state machine of the cache: who holds which region, and who is registering one.
 
+use crate::key::Key;
 use crate::mr::answer::{Handle, Lookup, Released, StaleHandle, StaleTicket, Ticket};
 use crate::mr::interval::IntervalIndex;
 use crate::mr::last::LastHit;
@@ -28,7 +29,14 @@ struct Entry<R> {
     region: R,
     references: u32,
     span: Span,
+    /// Its group: the class itself is 40 bytes, and an entry should fit a cache line.
+    group: Key,
+}
+
+/// The regions of one class.
+struct Group {
     class: Class,
+    index: IntervalIndex,
 }
 
 struct Pending {
@@ -62,13 +70,15 @@ struct Pending {
 ///
 /// `lookup`: a comparison when the region hit last covers the request too, else a logarithm of the
 /// number of regions with the same attributes. `get`, `retain`, and `release` while others hold
-/// the region: O(1). The last release: as a lookup, and O(sqrt n) small moves at worst.
+/// the region: O(1). The last release, and `complete`: as a lookup, and now
+/// and then a move of n/16 words.
 pub struct MrCache<R> {
     /// Checked before any search.
     last: LastHit,
     entries: Table<Entry<R>>,
     /// Registered regions only, so that a failed registration has nothing to take back.
-    classes: BTreeMap<Class, IntervalIndex>,
+    groups: Table<Group>,
+    by_class: BTreeMap<Class, Key>,
     /// As many as there are callers registering at this moment: few.
     pending: Vec<Pending>,
     serial: u64,
@@ -101,7 +111,8 @@ impl<R> MrCache<R> {
         Ok(Self {
             last: LastHit::NONE,
             entries: Table::new(),
-            classes: BTreeMap::new(),
+            groups: Table::new(),
+            by_class: BTreeMap::new(),
             pending: Vec::new(),
             serial: 0,
             page,
@@ -157,7 +168,8 @@ impl<R> MrCache<R> {
 
     /// A covering region, with one reference more, remembered as the last hit.
     fn find(&mut self, span: Span, class: Class) -> Option<Handle> {
-        let index = self.classes.get(&class)?.find(span)?;
+        let group = self.groups.get(*self.by_class.get(&class)?)?;
+        let index = group.index.find(span)?;
         let key = self.entries.key_at(index)?;
         let entry = self.entries.get_mut(key)?;
         entry.references = entry.references.saturating_add(1);
@@ -176,28 +188,38 @@ impl<R> MrCache<R> {
         let Some(Pending { span, class, .. }) = self.take_pending(&ticket) else {
             return Err(StaleTicket { region });
         };
+        // Asked first, so that a full cache has no new group to take back.
+        let room = self.entries.next_key().and_then(|_| self.group_of(class));
+        let Some(group) = room else {
+            return Err(StaleTicket { region });
+        };
         let entry = Entry {
             region,
             references: 1,
             span,
-            class,
+            group,
         };
-        let key = match self.entries.insert(entry) {
-            Ok(key) => key,
-            Err(full) => {
-                return Err(StaleTicket {
-                    region: full.value.region,
-                });
-            }
-        };
-        self.classes
-            .entry(class)
-            .or_default()
-            .insert(span, key.index());
+        let key = self.entries.insert(entry).map_err(|full| StaleTicket {
+            region: full.value.region,
+        })?;
+        if let Some(group) = self.groups.get_mut(group) {
+            group.index.insert(span, key.index());
+        }
         self.stats.bytes = self.stats.bytes.wrapping_add(span.end - span.start);
         let handle = Handle { key };
         self.last = LastHit::of(span, class, handle);
         Ok(handle)
+    }
+
+    /// The group of a class, which is made if there is none.
+    fn group_of(&mut self, class: Class) -> Option<Key> {
+        if let Some(&group) = self.by_class.get(&class) {
+            return Some(group);
+        }
+        let index = IntervalIndex::default();
+        let group = self.groups.insert(Group { class, index }).ok()?;
+        self.by_class.insert(class, group);
+        Some(group)
     }
 
     /// The registration failed: nothing of it is left, and who waited may try.
@@ -272,11 +294,11 @@ impl<R> MrCache<R> {
     #[inline(never)]
     fn evict(&mut self, handle: Handle) -> Option<R> {
         let entry = self.entries.remove(handle.key)?;
-        if let Some(index) = self.classes.get_mut(&entry.class) {
-            index.remove(entry.span, handle.key.index());
-            if index.is_empty() {
-                self.classes.remove(&entry.class);
-            }
+        let group = self.groups.get_mut(entry.group)?;
+        group.index.remove(entry.span, handle.key.index());
+        if group.index.is_empty() {
+            self.by_class.remove(&group.class);
+            self.groups.remove(entry.group);
         }
         if self.last.handle == handle {
             self.last = LastHit::NONE;

@@ -1,23 +1,23 @@
 //! Which of many ranges, nested and overlapping as they like, covers this one?
 //!
 //! ```text
-//! firsts   [ s0        | s64           | s130        ]   first start of each leaf; searched first
+//! firsts   [ s0        | s16           | s30         ]   first start of each leaf; searched first
 //! best     [ end,slot  | end,slot      | end,slot    ]   the range that reaches furthest, of this
 //!              │              │              │           leaf and all before it
-//! leaves   [ starts... ] [ starts... ] [ starts... ]     up to 64 ranges, sorted by start
+//! leaves   [ starts... ] [ starts... ] [ starts... ]     up to 16 ranges, sorted by start
 //!          [ best  ... ] [ best  ... ] [ best  ... ]     the furthest of the leaf up to here
 //! ```
 //!
 //! A range covers `start..end` exactly if it begins at or before `start` and reaches `end`. Those
 //! that begin early enough are a prefix of the order by start, and one of them reaches `end`
-//! exactly if the furthest of them does. So two binary searches and two comparisons decide, however
-//! the ranges overlap; nothing is walked.
+//! exactly if the furthest of them does. So one binary search, one look at a leaf and two comparisons
+//! decide, however the ranges overlap; nothing is walked.
 
 use crate::mr::request::Span;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-const LEAF: usize = 64;
+const LEAF: usize = 16;
 
 /// The end of a range and the slot of its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,19 @@ impl Leaf {
     #[inline]
     fn rank(&self, start: u64) -> usize {
         self.starts.partition_point(|&s| s <= start)
+    }
+
+    /// The furthest of the ranges that begin at or before `start`. Looks at all of them: no load
+    /// waits for another, which is worth more than the comparisons that a binary search saves.
+    #[inline]
+    fn furthest_from(&self, start: u64) -> Reach {
+        let mut found = Reach::NONE;
+        for (first, best) in self.starts.iter().zip(&self.best) {
+            if *first <= start {
+                found = *best;
+            }
+        }
+        found
     }
 
     fn furthest(&self) -> Reach {
@@ -125,7 +138,7 @@ pub(super) struct IntervalIndex {
     best: Vec<Reach>,
     #[expect(
         clippy::vec_box,
-        reason = "a leaf has 2.5 KiB: a split shifts pointers, not leaves"
+        reason = "a leaf is ten cache lines: a split shifts pointers, not leaves"
     )]
     leaves: Vec<Box<Leaf>>,
 }
@@ -138,9 +151,7 @@ impl IntervalIndex {
             .firsts
             .partition_point(|&first| first <= span.start)
             .checked_sub(1)?;
-        let leaf = self.leaves.get(at)?;
-        // The first range of this leaf begins at or before the span, so the rank is at least 1.
-        let mut found = *leaf.best.get(leaf.rank(span.start).wrapping_sub(1))?;
+        let mut found = self.leaves.get(at)?.furthest_from(span.start);
         if found.end < span.end {
             // None of this leaf; those before it all begin early enough.
             found = *self.best.get(at.checked_sub(1)?)?;
