@@ -1,8 +1,8 @@
 //! The domain: one device, opened. Memory is registered with it; queues and endpoints belong to it.
 
 use core::ptr;
-use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ofi_sys::bindings::fid_domain;
 use ofi_sys::ops;
@@ -16,10 +16,11 @@ use crate::info::{Info, InfoBuf, Threading};
 /// Modes that this crate satisfies.
 const MODES: Mode = Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::RX_CQ_DATA);
 
-// Fields drop in this order: the domain closes before its fabric.
+// Fields drop in this order: the domain closes before its fabric and before the memory it keeps.
 #[derive(Debug)]
 struct Inner {
     fid: Fid<fid_domain>,
+    kept: Mutex<Vec<Arc<[AtomicU8]>>>,
     info: InfoBuf,
     fabric: Option<Fabric>,
     next_key: AtomicU64,
@@ -91,7 +92,8 @@ impl Domain {
     /// # Safety
     ///
     /// `raw` is an open domain of the library that this process loaded, opened with `info`, and
-    /// stays open until this object and all that is opened from it are gone. Calls keep to its
+    /// stays open until this object and all that is opened from it are gone; endpoints that
+    /// others opened in it are closed before. Calls keep to its
     /// threading model, as in [`Self::open_weakly_threaded`].
     ///
     /// # Errors
@@ -104,11 +106,13 @@ impl Domain {
     }
 
     fn assemble(fid: Fid<fid_domain>, info: InfoBuf, fabric: Option<Fabric>) -> Self {
+        let (kept, next_key) = (Mutex::default(), AtomicU64::new(1));
         Self(Arc::new(Inner {
             fid,
+            kept,
             info,
             fabric,
-            next_key: AtomicU64::new(1),
+            next_key,
         }))
     }
 
@@ -135,6 +139,15 @@ impl Domain {
     #[must_use]
     pub fn fresh_key(&self) -> u64 {
         self.0.next_key.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Keeps memory that peers may access until the domain is closed, and with it all endpoints.
+    pub(crate) fn keep(&self, memory: Arc<[AtomicU8]>) {
+        self.0
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(memory);
     }
 
     /// The raw object, still owned by this one: do not close it.

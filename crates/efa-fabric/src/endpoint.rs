@@ -24,7 +24,6 @@ enum Bound {
     Vector(Av),
 }
 
-// Fields drop in this order: the endpoint closes before what it is bound to.
 #[derive(Debug)]
 struct Inner {
     fid: Fid<fid_ep>,
@@ -38,22 +37,30 @@ struct Inner {
 const CLOSES_UNBOUND: Version = Version::new(1, 22);
 
 impl Drop for Inner {
-    /// Gives an endpoint that has no address vector one of its own to be closed with, where closing
-    /// would crash without. The fields drop after this, the endpoint first.
+    /// Closes the endpoint before what it is bound to. One that has no address vector gets one of
+    /// its own to be closed with, where closing would crash without.
     fn drop(&mut self) {
         let has_vector = self
             .bound
             .iter()
             .any(|bound| matches!(bound, Bound::Vector(_)));
         let crashes = Version::of(self.info.library()) < CLOSES_UNBOUND;
-        if has_vector || !crashes || !self.fid.is_owned() {
-            return;
-        }
-        let bound = Av::open(&self.domain).and_then(|av| bind_av(&mut self.bound, &self.fid, &av));
-        if bound.is_err() {
+        let helped = if has_vector || !crashes || !self.fid.is_owned() {
+            Ok(())
+        } else {
+            Av::open(&self.domain).and_then(|av| bind_av(&mut self.bound, &self.fid, &av))
+        };
+        if helped.and_then(|()| self.fid.close()).is_err() {
             self.fid.abandon();
+            keep_open(self.domain.clone());
         }
     }
+}
+
+/// An endpoint that is still open may still access memory of its domain: that must not go.
+#[expect(clippy::mem_forget, reason = "the handle is there to be never dropped")]
+fn keep_open(domain: Domain) {
+    core::mem::forget(domain);
 }
 
 /// Binds a vector, and keeps it open.
@@ -271,10 +278,15 @@ impl Endpoint {
     ///
     /// Gives it back, still open, if the provider refuses (FI_EBUSY: a region is bound to it).
     pub fn close(mut self) -> Result<(), CloseFailed<Self>> {
-        self.inner.fid.close().map_err(|error| CloseFailed {
+        self.close_in_place().map_err(|error| CloseFailed {
             error,
             object: self,
         })
+    }
+
+    /// Closes it; nothing may be called on it after success.
+    pub(crate) fn close_in_place(&mut self) -> Result<(), FabricError> {
+        self.inner.fid.close()
     }
 }
 

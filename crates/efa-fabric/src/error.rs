@@ -47,6 +47,8 @@ impl Errno {
     pub const ENOKEY: Self = Self(e::FI_ENOKEY);
     /// An object of another domain.
     pub const EDOMAIN: Self = Self(e::FI_EDOMAIN);
+    /// More bytes than the operation takes.
+    pub const EMSGSIZE: Self = Self(e::FI_EMSGSIZE);
     /// The receiver was not ready.
     pub const ENORX: Self = Self(e::FI_ENORX);
     /// A queue overran.

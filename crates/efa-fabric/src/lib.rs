@@ -29,6 +29,7 @@ mod hints;
 mod info;
 mod mr;
 mod options;
+pub mod owned;
 pub mod post;
 mod version;
 
@@ -47,5 +48,9 @@ pub use info::{Info, InfoBuf, InfoIter, InfoList, Nic, PciAddress, Progress, Thr
 pub use mr::{Desc, Dmabuf, Memory, Mr, MrRequest};
 pub use ofi_sys::{self as sys, Attempt, Library, LoadError, consts};
 pub use options::{BoolOption, SizeOption};
+pub use owned::{
+    Buffer, Completed, Exposed, Incoming, OperationError, Peer, Port, RemoteRegion, SubmitError,
+    Submitted, Ticket, Transfer, Unfinished,
+};
 pub use post::{Sink, Source, Target};
 pub use version::Version;

@@ -9,4 +9,5 @@ mod common;
 mod dead_peer;
 mod faults;
 mod objects;
+mod owned;
 mod transfer;

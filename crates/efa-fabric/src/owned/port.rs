@@ -1,0 +1,454 @@
+//! One endpoint with all it needs, and its operations.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+
+use crate::av::{Av, PeerAddr};
+use crate::completion::CompletionError;
+use crate::context::Context2;
+use crate::cq::{Cq, CqEntry, CqPoll};
+use crate::domain::Domain;
+use crate::endpoint::Endpoint;
+use crate::error::{Errno, FabricError, Posted};
+use crate::fabric::Fabric;
+use crate::flags::{CompletionFlags, CqBind};
+use crate::info::Info;
+use crate::options::SizeOption;
+use crate::owned::buffer::Buffer;
+use crate::owned::in_flight::{InFlightTable, Use};
+use crate::owned::submit::{SubmitError, Submitted};
+use crate::owned::ticket::{OperationError, Ticket, Transfer};
+use crate::post::{Sink, Source, Target};
+
+/// Completions taken at a time.
+const BATCH: usize = 16;
+
+static NEXT_PORT: AtomicU64 = AtomicU64::new(0);
+
+/// A peer of one port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    port: u64,
+    addr: PeerAddr,
+}
+
+impl Peer {
+    /// Memory that the peer exposed: address and key as it gave them.
+    #[must_use]
+    pub const fn region(self, address: u64, key: u64) -> RemoteRegion {
+        RemoteRegion {
+            peer: self,
+            address,
+            key,
+        }
+    }
+}
+
+/// Memory of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RemoteRegion {
+    peer: Peer,
+    address: u64,
+    key: u64,
+}
+
+impl RemoteRegion {
+    /// The same, starting this many bytes later.
+    #[must_use]
+    pub const fn at(self, offset: u64) -> Self {
+        Self {
+            address: self.address.wrapping_add(offset),
+            ..self
+        }
+    }
+}
+
+/// Something that happened here without an operation of this side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incoming {
+    /// A peer wrote into exposed memory, with CQ data.
+    Immediate {
+        /// The data.
+        data: u64,
+        /// Bytes written; 0 from TCP before 1.18, whatever came.
+        len: usize,
+    },
+    /// An error that belongs to no operation of this side.
+    Error(CompletionError),
+}
+
+/// An endpoint with a queue and a vector of its own. Posting needs `&mut`: one thread at a time.
+#[derive(Debug)]
+pub struct Port {
+    id: u64,
+    endpoint: Endpoint,
+    cq: Cq,
+    av: Av,
+    in_flight: InFlightTable,
+    incoming: VecDeque<Incoming>,
+    inject_msg_max: usize,
+    inject_rma_max: usize,
+}
+
+impl Port {
+    /// Opens fabric, domain and endpoint of an entry.
+    ///
+    /// # Errors
+    ///
+    /// What the provider says.
+    pub fn open(info: &Info) -> Result<Self, FabricError> {
+        let fabric = Fabric::open(info)?;
+        Self::open_on(&Domain::open(&fabric, info)?, info)
+    }
+
+    /// Opens an endpoint in a domain that other ports share.
+    ///
+    /// # Errors
+    ///
+    /// What the provider says.
+    pub fn open_on(domain: &Domain, info: &Info) -> Result<Self, FabricError> {
+        let (cq, av) = (Cq::open(domain, 0)?, Av::open(domain)?);
+        let mut setup = Endpoint::open(domain, info)?;
+        setup.bind_cq(&cq, CqBind::TRANSMIT | CqBind::RECV)?;
+        setup.bind_av(&av)?;
+        let endpoint = setup.enable().map_err(|failed| failed.error)?;
+        let limit = |option| -> Result<usize, FabricError> {
+            let told = endpoint.get_size(option)?.unwrap_or(usize::MAX);
+            Ok(told.min(info.inject_size()))
+        };
+        Ok(Self {
+            id: NEXT_PORT.fetch_add(1, Ordering::Relaxed),
+            inject_msg_max: limit(SizeOption::InjectMsgSize)?,
+            inject_rma_max: limit(SizeOption::InjectRmaSize)?,
+            endpoint,
+            cq,
+            av,
+            in_flight: InFlightTable::default(),
+            incoming: VecDeque::new(),
+        })
+    }
+
+    /// The domain, to make buffers and exposed memory with.
+    #[must_use]
+    pub const fn domain(&self) -> &Domain {
+        self.endpoint.domain()
+    }
+
+    /// The endpoint below, to look at it; its posts are unsafe, and their completions would be
+    /// reported here.
+    #[must_use]
+    pub const fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// This port's address, to give to peers.
+    ///
+    /// # Errors
+    ///
+    /// What the provider says.
+    pub fn name(&self) -> Result<Vec<u8>, FabricError> {
+        self.endpoint.name()
+    }
+
+    /// Makes a peer of an address.
+    ///
+    /// # Errors
+    ///
+    /// As [`Av::insert`].
+    pub fn insert(&mut self, address: &[u8]) -> Result<Peer, FabricError> {
+        Ok(Peer {
+            port: self.id,
+            addr: self.av.insert(address)?,
+        })
+    }
+
+    /// Operations that are not over.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Sends a part of a buffer; with `data`, as much of it as the provider carries goes along.
+    ///
+    /// # Errors
+    ///
+    /// With the buffer: a foreign buffer or peer, a part outside the buffer, or what the provider
+    /// says.
+    pub fn send(
+        &mut self,
+        buffer: Buffer,
+        part: Range<usize>,
+        peer: Peer,
+        data: Option<u64>,
+    ) -> Result<Submitted, SubmitError> {
+        let checked = self
+            .peer(peer)
+            .and_then(|addr| Ok((addr, part_of(&buffer, part)?)));
+        self.submit(
+            buffer,
+            Use::Local,
+            checked,
+            |endpoint, (addr, source), context| {
+                match data {
+                    // SAFETY: the contract of crate::post: the buffer's region is of this domain
+                    // (`submit`), buffer and context stay in the table until the completion or the
+                    // close of the endpoint, and the peer is one of this vector (never removed).
+                    None => unsafe { endpoint.post_send(source, addr, context) },
+                    // SAFETY: as above.
+                    Some(data) => unsafe { endpoint.post_senddata(source, data, addr, context) },
+                }
+            },
+        )
+    }
+
+    /// Posts a buffer for the next message from anybody.
+    ///
+    /// # Errors
+    ///
+    /// With the buffer: a foreign buffer, or what the provider says.
+    pub fn recv(&mut self, buffer: Buffer) -> Result<Submitted, SubmitError> {
+        let checked = sink_of(&buffer);
+        self.submit(buffer, Use::Local, checked, |endpoint, sink, context| {
+            // SAFETY: the contract of crate::post, as in `send`.
+            unsafe { endpoint.post_recv(sink, PeerAddr::ANY, context) }
+        })
+    }
+
+    /// Writes a part of a buffer into a peer's memory; with `data`, the peer is told.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`].
+    pub fn write(
+        &mut self,
+        buffer: Buffer,
+        part: Range<usize>,
+        region: RemoteRegion,
+        data: Option<u64>,
+    ) -> Result<Submitted, SubmitError> {
+        let checked = self
+            .target(region)
+            .and_then(|target| Ok((target, part_of(&buffer, part)?)));
+        self.submit(
+            buffer,
+            Use::Local,
+            checked,
+            |endpoint, (target, source), context| {
+                match data {
+                    // SAFETY: the contract of crate::post, as in `send`; a wrong address or key harms
+                    // at most what the peer exposed.
+                    None => unsafe { endpoint.post_write(source, target, context) },
+                    // SAFETY: as above.
+                    Some(data) => unsafe { endpoint.post_writedata(source, data, target, context) },
+                }
+            },
+        )
+    }
+
+    /// Fills a buffer from a peer's memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`].
+    pub fn read(&mut self, buffer: Buffer, region: RemoteRegion) -> Result<Submitted, SubmitError> {
+        let checked = self
+            .target(region)
+            .and_then(|target| Ok((target, sink_of(&buffer)?)));
+        self.submit(
+            buffer,
+            Use::ReadSink,
+            checked,
+            |endpoint, (target, sink), context| {
+                // SAFETY: the contract of crate::post, as in `send`.
+                unsafe { endpoint.post_read(sink, target, context) }
+            },
+        )
+    }
+
+    /// Sends a few bytes, which are copied during the call.
+    ///
+    /// # Errors
+    ///
+    /// FI_EMSGSIZE for more bytes than the provider injects; a foreign peer; what the provider says.
+    pub fn inject(
+        &mut self,
+        bytes: &[u8],
+        peer: Peer,
+        data: Option<u64>,
+    ) -> Result<Posted, FabricError> {
+        let addr = self.peer(peer)?;
+        check_inject("fi_inject", bytes, self.inject_msg_max)?;
+        match data {
+            // SAFETY: the contract of crate::post: the bytes are used during the call only, their
+            // length was checked, the peer is one of this vector.
+            None => unsafe { self.endpoint.post_inject(bytes, addr) },
+            // SAFETY: as above.
+            Some(data) => unsafe { self.endpoint.post_injectdata(bytes, data, addr) },
+        }
+    }
+
+    /// Writes a few bytes, which are copied during the call, into a peer's memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::inject`].
+    pub fn inject_write(
+        &mut self,
+        bytes: &[u8],
+        region: RemoteRegion,
+        data: Option<u64>,
+    ) -> Result<Posted, FabricError> {
+        let target = self.target(region)?;
+        check_inject("fi_inject_write", bytes, self.inject_rma_max)?;
+        match data {
+            // SAFETY: the contract of crate::post, as in `inject`.
+            None => unsafe { self.endpoint.post_inject_write(bytes, target) },
+            // SAFETY: as above.
+            Some(data) => unsafe { self.endpoint.post_inject_writedata(bytes, data, target) },
+        }
+    }
+
+    /// Asks to end an operation early. It still ends through its ticket. `false` if it is over or of
+    /// another port.
+    ///
+    /// # Errors
+    ///
+    /// What the provider says.
+    pub fn cancel(&mut self, ticket: &Ticket) -> Result<bool, FabricError> {
+        if !self.in_flight.holds(ticket) {
+            return Ok(false);
+        }
+        self.endpoint
+            .cancel(core::ptr::without_provenance_mut(ticket.context()))
+    }
+
+    /// Makes progress and takes up to a batch of completions; says how many there were.
+    ///
+    /// # Errors
+    ///
+    /// A failure of the queue itself.
+    pub fn poll(&mut self) -> Result<usize, FabricError> {
+        let mut entries = [CqEntry::EMPTY; BATCH];
+        match self.cq.read_batch(&mut entries)? {
+            CqPoll::Empty => Ok(0),
+            CqPoll::Entries(count) => {
+                entries
+                    .iter()
+                    .take(count)
+                    .for_each(|entry| self.completed(entry));
+                Ok(count)
+            }
+            CqPoll::ErrorAvailable => {
+                let error = self.cq.read_error()?;
+                Ok(usize::from(error.map(|error| self.failed(error)).is_some()))
+            }
+        }
+    }
+
+    /// The oldest event that no operation of this side caused. Take them: they pile up.
+    pub fn next_incoming(&mut self) -> Option<Incoming> {
+        self.incoming.pop_front()
+    }
+
+    fn completed(&mut self, entry: &CqEntry) {
+        let told = entry.flags().contains(CompletionFlags::REMOTE_CQ_DATA);
+        let data = told.then(|| entry.data());
+        let transfer = Transfer {
+            len: entry.len(),
+            data,
+            flags: entry.flags(),
+        };
+        let known = self.in_flight.complete(entry.context(), Ok(transfer));
+        if let (false, Some(data)) = (known, data) {
+            self.incoming.push_back(Incoming::Immediate {
+                data,
+                len: entry.len(),
+            });
+        }
+    }
+
+    fn failed(&mut self, error: CompletionError) {
+        let outcome = Err(OperationError::Failed(error.clone()));
+        if !self.in_flight.complete(error.context(), outcome) {
+            self.incoming.push_back(Incoming::Error(error));
+        }
+    }
+
+    fn peer(&self, peer: Peer) -> Result<PeerAddr, FabricError> {
+        if peer.port == self.id {
+            return Ok(peer.addr);
+        }
+        Err(FabricError::new("Port", Errno::EINVAL).with("a peer of another port"))
+    }
+
+    fn target(&self, region: RemoteRegion) -> Result<Target, FabricError> {
+        let RemoteRegion { peer, address, key } = region;
+        Ok(Target {
+            peer: self.peer(peer)?,
+            addr: address,
+            key,
+        })
+    }
+
+    /// Starts an operation, and keeps what it uses if the provider takes it.
+    fn submit<T>(
+        &mut self,
+        buffer: Buffer,
+        how: Use,
+        checked: Result<T, FabricError>,
+        post: impl FnOnce(&Endpoint, T, *mut Context2) -> Result<Posted, FabricError>,
+    ) -> Result<Submitted, SubmitError> {
+        let foreign =
+            || FabricError::new("Port", Errno::EDOMAIN).with("a buffer of another domain");
+        let ours = if buffer.is_of(self.domain()) {
+            checked
+        } else {
+            Err(foreign())
+        };
+        let mut context = Box::new(Context2::new());
+        match ours.and_then(|arguments| post(&self.endpoint, arguments, &raw mut *context)) {
+            Ok(Posted::Accepted) => Ok(Submitted::Pending(
+                self.in_flight.admit(buffer, how, context),
+            )),
+            Ok(Posted::Busy) => Ok(Submitted::Busy(buffer)),
+            Err(error) => Err(SubmitError { error, buffer }),
+        }
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        // The endpoint first: then nobody uses the buffers any more (see `crate::owned`).
+        if self.endpoint.close_in_place().is_ok() {
+            self.in_flight.discard();
+        } else {
+            self.in_flight.leak_all();
+        }
+    }
+}
+
+fn part_of(buffer: &Buffer, part: Range<usize>) -> Result<Source, FabricError> {
+    let asked = part.clone();
+    buffer.source(part).ok_or_else(|| {
+        let len = buffer.len();
+        FabricError::new("Port", Errno::EINVAL)
+            .with(format_args!("bytes {asked:?} of a buffer of {len}"))
+    })
+}
+
+fn sink_of(buffer: &Buffer) -> Result<Sink, FabricError> {
+    buffer
+        .sink()
+        .ok_or_else(|| FabricError::new("Port", Errno::EINVAL).with("no region"))
+}
+
+fn check_inject(op: &'static str, bytes: &[u8], max: usize) -> Result<(), FabricError> {
+    if bytes.len() <= max {
+        return Ok(());
+    }
+    Err(FabricError::new(op, Errno::EMSGSIZE).with(format_args!(
+        "{} bytes, of which {max} can be injected",
+        bytes.len()
+    )))
+}
