@@ -214,16 +214,20 @@ impl<'c> RandomFlow<'c> {
             }
             i += 1;
         }
-        self.gauge.set(self.posted, self.done);
+        self.gauge
+            .set_with_oldest(self.posted, self.done, self.oldest());
         Ok(before != (self.posted, self.done))
     }
 
     /// The window is a span of message numbers: a library posts nothing new before the oldest is
     /// through.
     fn may_post(&self) -> bool {
-        let oldest = self.live.first().map_or(self.posted, |l| l.block.message);
         let window = u64::try_from(self.window).unwrap_or(u64::MAX);
-        self.posted < self.total && self.posted - oldest < window
+        self.posted < self.total && self.posted - self.oldest() < window
+    }
+
+    fn oldest(&self) -> u64 {
+        self.live.first().map_or(self.posted, |l| l.block.message)
     }
 
     fn post<N: Net>(&mut self, net: &N) -> Result<bool, Fail> {

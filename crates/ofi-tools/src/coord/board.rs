@@ -14,11 +14,18 @@ pub(crate) struct Gauge {
     total: u64,
     posted: AtomicU64,
     done: AtomicU64,
+    oldest: AtomicU64,
 }
 
 impl Gauge {
-    /// `posted` messages are on their way or through, `done` are through.
+    /// `posted` messages are on their way or through, `done` are through, in order.
     pub(crate) fn set(&self, posted: u64, done: u64) {
+        self.set_with_oldest(posted, done, done);
+    }
+
+    /// As `set`, where messages finish in any order and `oldest` is the first that has not.
+    pub(crate) fn set_with_oldest(&self, posted: u64, done: u64, oldest: u64) {
+        self.oldest.store(oldest, Ordering::Relaxed);
         self.posted.store(posted, Ordering::Relaxed);
         self.done.store(done, Ordering::Relaxed);
     }
@@ -74,6 +81,7 @@ impl Board {
             total,
             posted: AtomicU64::new(0),
             done: AtomicU64::new(0),
+            oldest: AtomicU64::new(0),
         });
         lock(&self.gauges).push(Arc::clone(&gauge));
         gauge
@@ -161,7 +169,7 @@ impl Board {
                     g.total,
                     posted.saturating_sub(done),
                     if posted > done {
-                        format!(", waiting for message {done}")
+                        format!(", waiting for message {}", g.oldest.load(Ordering::Relaxed))
                     } else {
                         format!(", message {posted} not taken by the plugin")
                     },

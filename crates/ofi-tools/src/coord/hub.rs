@@ -178,7 +178,12 @@ impl Hub {
     ) -> Option<Verdict> {
         let plan = Down::Plan(Box::new(self.plan.clone()));
         let seat = &mut self.seats[hello.rank];
-        if !matches!(seat.state, State::Absent) || (seat.child.is_none() && hello.job != self.job) {
+        // A rank that is our child comes by its own socket and no other.
+        let expected = match &seat.child {
+            Some(_) => usize::try_from(connection) == Ok(hello.rank),
+            None => hello.job == self.job,
+        };
+        if !matches!(seat.state, State::Absent) || !expected {
             out::error_line(&format!(
                 "ofi perf: a second rank {} (job {:?}) was turned away: two runs at one address? Give each its own --rendezvous",
                 hello.rank, hello.job
@@ -274,11 +279,7 @@ impl Hub {
         }
         let how = wait_for_child(seat, LAST_WORDS)
             .unwrap_or_else(|| format!("its connection ended: {why}"));
-        let doing = if seat.beat.stage.is_empty() {
-            "starting"
-        } else {
-            &seat.beat.stage
-        };
+        let doing = seat.last_seen_at();
         Some(Verdict::Failed(format!(
             "rank {rank} is gone: {how}\n  it was last seen at: {doing}"
         )))
@@ -408,12 +409,10 @@ impl Hub {
         let line = |(rank, seat): (usize, &Seat)| match (&seat.report, &seat.state) {
             (Some(text), _) => format!("\n  rank {rank}: {text}"),
             (None, State::Absent) => format!("\n  rank {rank}: never came"),
-            (None, _) => {
-                format!(
-                    "\n  rank {rank}: no answer; last seen at: {}",
-                    seat.beat.stage
-                )
-            }
+            (None, _) => format!(
+                "\n  rank {rank}: no answer (stopped by SIGSTOP, gone or unreachable); last seen at: {}",
+                seat.last_seen_at()
+            ),
         };
         self.seats.iter().enumerate().map(line).collect()
     }

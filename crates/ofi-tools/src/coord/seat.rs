@@ -73,6 +73,15 @@ impl Seat {
         }
     }
 
+    /// The stage of the last beat.
+    pub(crate) fn last_seen_at(&self) -> &str {
+        if self.beat.stage.is_empty() {
+            "starting"
+        } else {
+            &self.beat.stage
+        }
+    }
+
     pub(crate) const fn is_running(&self) -> bool {
         matches!(self.state, State::Running)
     }

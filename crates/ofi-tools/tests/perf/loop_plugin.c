@@ -8,14 +8,17 @@
  *   hang      message 9 never completes
  *   error     isend of message 9 returns ncclSystemError
  *   crash     isend of message 9 dereferences NULL
+ *   stop      the process stops itself (SIGSTOP) at isend of message 9
  *   size      message 9 is reported one byte too long
  *   handle    listen writes beyond the handle of v4
  *   stuckinit init never returns
+ *   stopinit  the process stops itself in init
  *   warn      logs a warning through the logger at init
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -63,6 +66,8 @@ static int init(logger_t log)
 	if (is("stuckinit"))
 		for (;;)
 			pause();
+	if (is("stopinit"))
+		raise(SIGSTOP);
 	if (is("warn"))
 		log(2, 1, "loop_plugin.c", 1, "%s", "a warning for the test");
 	return OK;
@@ -169,6 +174,15 @@ static int accept_from(void *listener, void **out)
 	*out = comm_of(fd, 0);
 	return OK;
 }
+/* v4: connect returns at once, accept does not return without a connection. */
+static int connect_now(int d, void *h, void **o) { return ((char *)h)[60] = 1, connect_to(d, h, o); }
+static int accept_blocking(void *l, void **o)
+{
+	int rc = OK;
+	for (*o = NULL; !rc && !*o; usleep(100))
+		rc = accept_from(l, o);
+	return rc;
+}
 static int accept_device(void *l, void **o, void **dh) { return (void)dh, accept_from(l, o); }
 
 /* A handle of its own for each region, so that a wrong one is noticed. */
@@ -218,6 +232,8 @@ static int isend_size(void *comm, void *data, size_t len, int tag, void *mh, voi
 		return SYSTEM;
 	if (q->number == FAULTY && is("crash"))
 		*(volatile int *)NULL = 1;
+	if (q->number == FAULTY && is("stop"))
+		raise(SIGSTOP);
 	q->head = len;
 	return OK;
 }
@@ -335,7 +351,7 @@ static int close_listener(void *l)
 #define NAME "Loop"
 
 #ifdef LOOP_NEURON
-const void *const ncclNetPlugin_v4[16] = { NAME, init, devices, props_v4, listen_at, connect_to, accept_from, reg, dereg,
+const void *const ncclNetPlugin_v4[16] = { NAME, init, devices, props_v4, listen_at, connect_now, accept_blocking, reg, dereg,
 	isend_v4, irecv_v4, iflush_v4, ENDS };
 const void *const ncclNetPlugin_v5[21] = { NAME, init, devices, props_neuron, listen_at, connect_to, accept_from, reg,
 	NULL, dereg, isend, irecv, iflush, ENDS };

@@ -1,0 +1,196 @@
+//! Plugins that do wrong, each in its own way: every one is caught, named, and ends the run.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use crate::common::{Ran, bare, nccl, perf, ran};
+
+/// A check of which rank 1's plugin does wrong.
+fn faulty(fault: &str, more: &[&str]) -> Ran {
+    let mut command = perf(&[
+        "check",
+        "--messages",
+        "40",
+        "--max-size",
+        "4K",
+        "--no-pauses",
+    ]);
+    command
+        .args(["--env", &format!("1:LOOP_FAULT={fault}")])
+        .args(more);
+    ran(command)
+}
+
+#[test]
+fn a_flipped_bit_is_found_with_rank_and_message() {
+    let parts = [
+        "wrong data",
+        "rank 1: ",
+        "receive from rank 0, comm 0, device 0, message 9",
+        "--seed",
+    ];
+    faulty("flip", &[]).assert_says(1, &parts);
+}
+
+#[test]
+fn a_flipped_bit_is_found_in_a_window_and_in_an_all_reduce() {
+    for mode in ["bw", "bidir", "allreduce", "allgather", "alltoall", "lat"] {
+        let mut command = perf(&[mode, "--check", "--sizes", "4K", "--iters", "16"]);
+        command.args(["--env", "LOOP_FAULT=flip"]);
+        let word = if mode.starts_with("all") {
+            "wrong result"
+        } else {
+            "wrong data"
+        };
+        ran(command).assert_says(1, &[word]);
+    }
+}
+
+#[test]
+fn a_byte_too_far_is_found() {
+    faulty("overrun", &[]).assert_says(1, &["guard bytes overwritten", "message 9"]);
+}
+
+#[test]
+fn a_wrong_size_is_found() {
+    faulty("size", &[]).assert_says(1, &["wrong size", "message 9", "--lax-sizes"]);
+}
+
+#[test]
+fn an_error_names_call_code_and_message() {
+    let parts = [
+        "isend returned 2 (ncclSystemError)",
+        "send to rank 0",
+        "message 9",
+    ];
+    faulty("error", &[]).assert_says(1, &parts);
+}
+
+#[test]
+fn a_crash_is_named_as_the_cause_whoever_complains_first() {
+    faulty("crash", &[]).assert_says(
+        1,
+        &[
+            "rank 1 is gone",
+            "signal 11 (SIGSEGV)",
+            "fault of the plugin",
+        ],
+    );
+}
+
+#[test]
+fn a_hang_ends_with_what_every_rank_waited_for() {
+    let parts = [
+        "has not moved for 1 s",
+        "rank 0: check",
+        "rank 1: check",
+        "receive from rank 0, comm 0, device 0",
+        "waiting for message 9",
+    ];
+    let start = Instant::now();
+    faulty("hang", &["--stall", "1"]).assert_says(3, &parts);
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn a_call_that_never_returns_is_reported_by_the_watch() {
+    let run = faulty("stuckinit", &["--stall", "1"]);
+    run.assert_says(3, &["rank 1 has not moved", "rank 1: init of the plugin"]);
+}
+
+#[test]
+fn a_stopped_rank_is_noticed_by_its_silence() {
+    let parts = ["rank 1: no answer (stopped by SIGSTOP"];
+    faulty("stop", &["--stall", "0.5"]).assert_says(3, &parts);
+    // Here every other rank is done and waits, so nobody is stuck.
+    let parts = [
+        "rank 1 has given no sign of life",
+        "rank 0: meeting the other ranks",
+    ];
+    faulty("stopinit", &["--stall", "0.5"]).assert_says(3, &parts);
+}
+
+#[test]
+fn the_whole_run_is_bounded() {
+    let run = faulty("hang", &["--timeout", "2"]);
+    run.assert_says(
+        3,
+        &["not through after 2 s (--timeout)", "waiting for message 9"],
+    );
+}
+
+#[test]
+fn a_handle_too_long_for_v4_is_found() {
+    let parts = ["listen wrote beyond the 64 bytes", "byte 64"];
+    faulty("handle", &["--symbol", "ncclNetPlugin_v4"]).assert_says(1, &parts);
+}
+
+#[test]
+fn what_cannot_be_loaded_is_said_with_what_to_try() {
+    let missing = |args: &[&str]| ran(bare(&[&["rate", "--sizes", "8"], args].concat()));
+    missing(&["--plugin", "/nonexistent/libnccom-net.so"]).assert_says(1, &["cannot load", "ldd"]);
+    missing(&["--plugin", "/x/libother.so"]).assert_says(2, &["--flavor"]);
+    let path = nccl().to_str().unwrap();
+    let symbol = ["--plugin", path, "--symbol", "ncclNetPlugin_v5"];
+    missing(&symbol).assert_says(1, &["version 5", "nvidia v6 to v12"]);
+    let symbol = ["--plugin", path, "--symbol", "other_v6"];
+    missing(&symbol).assert_says(1, &["no symbol other_v6", "nm -D"]);
+}
+
+#[test]
+fn bad_command_lines_end_with_status_2() {
+    for args in [
+        vec!["--ranks", "1"],
+        vec!["--sizes", "8:1"],
+        vec!["--devices", "x"],
+        vec!["--rank", "2", "--ranks", "2", "--rendezvous", "unix:/x"],
+        vec!["--rendezvous", "nowhere"],
+        vec!["nomode"],
+    ] {
+        assert_eq!(ran(perf(&args)).code, Some(2), "{args:?}");
+    }
+    let run = ran(perf(&["rate", "--devices", "5", "--sizes", "8"]));
+    run.assert_says(1, &["device 5", "has 2 (0 to 1)"]);
+}
+
+#[test]
+fn children_die_with_their_parent() {
+    let mut command = perf(&["check", "--messages", "40", "--max-size", "64"]);
+    command.args(["--env", "LOOP_FAULT=stuckinit"]);
+    let mut parent = command.spawn().unwrap();
+    let file = format!("/proc/{0}/task/{0}/children", parent.id());
+    let limit = Instant::now() + Duration::from_secs(20);
+    let mut children: Vec<String> = Vec::new();
+    while children.len() < 2 {
+        assert!(Instant::now() < limit, "no children came");
+        let listed = std::fs::read_to_string(&file).unwrap();
+        children = listed.split_whitespace().map(str::to_owned).collect();
+        std::thread::yield_now();
+    }
+    // They have asked for the signal once they run the program and not only its loader.
+    for child in &children {
+        let maps = format!("/proc/{child}/maps");
+        while !std::fs::read_to_string(&maps)
+            .unwrap()
+            .contains("libnccom-net.so")
+        {
+            assert!(Instant::now() < limit, "the plugin was not loaded");
+            std::thread::yield_now();
+        }
+    }
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    for child in children {
+        let alive = || {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            !stat.is_empty() && !stat.contains(") Z ") && !stat.contains(") X ")
+        };
+        while alive() {
+            assert!(
+                Instant::now() < limit,
+                "rank process {child} has outlived its parent"
+            );
+            std::thread::yield_now();
+        }
+    }
+}
