@@ -1,13 +1,30 @@
-//! Safe libfabric: see the map below.
+#![doc = include_str!("../README.md")]
+//!
+//! # Picture
+//!
+//! ```text
+//!   Library -- Hints::query --> InfoList --> Info
+//!                                             |
+//!                Fabric::open <---------------+
+//!                   ^
+//!                Domain::open <--- Cq, Av, Mr, Endpoint (each keeps its domain open)
+//!                                              |
+//!      layer 1:  Endpoint::post_* (unsafe) ----+----> Cq::read_batch --> CqEntry | CompletionError
+//!      layer 2:  Port (endpoint + queue + vector) --> Ticket --> Completed { buffer, outcome }
+//! ```
+//!
+//! # Map
 //!
 //! | module | what |
 //! |---|---|
-//! | [`Library`] | found and loaded at run time, from `ofi-sys` |
-//! | [`Hints`], [`InfoList`], [`Info`] | what to ask for, what there is |
-//! | [`Fabric`], [`Domain`], [`Av`], [`Cq`], [`Endpoint`], [`Mr`] | the objects, closed in dependency order (`fid.rs`) |
+//! | [`Library`], [`Version`] | found and loaded at run time (`ofi-sys`), and which API to ask for |
+//! | [`Hints`], [`InfoList`], [`Info`], [`Nic`] | what to ask for, what there is |
+//! | [`Fabric`], [`Domain`], [`Av`], [`Cq`], [`Endpoint`], [`Mr`] | the objects; `fid.rs` has the teardown policy |
+//! | [`BoolOption`], [`SizeOption`] | endpoint options with their types |
 //! | [`post`] | layer 1: unsafe posts with a written contract |
 //! | [`CqEntry`], [`CompletionError`] | what came of operations |
 //! | [`FabricError`], [`Posted`] | what came of calls |
+//! | [`owned`] | layer 2: operations that own what they use |
 
 #![expect(
     clippy::doc_markdown,

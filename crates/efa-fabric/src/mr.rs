@@ -201,6 +201,11 @@ impl Mr {
         check("fi_mr_enable", code)
     }
 
+    /// Leaves it registered for ever, and counts that.
+    pub(crate) fn abandon(mut self) {
+        self.fid.abandon();
+    }
+
     /// The domain it belongs to.
     #[must_use]
     pub const fn domain(&self) -> &Domain {

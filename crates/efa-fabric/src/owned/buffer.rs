@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use crate::domain::Domain;
 use crate::error::FabricError;
-use crate::fid::count_leak;
+
 use crate::flags::Access;
 use crate::mr::{Mr, MrRequest};
 use crate::post::{Sink, Source};
@@ -117,9 +117,8 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         let refused = self.mr.take().and_then(|mr| mr.close().err());
         if let Some(failed) = refused {
-            // Still registered: the memory must stay. Dropping the region only tries again.
-            drop(failed);
-            count_leak();
+            // Still registered: the memory must stay.
+            failed.object.abandon();
             return;
         }
         // SAFETY: came from a Box, is owned by this object alone and no longer registered.
