@@ -270,7 +270,7 @@ fn open_endpoint(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened, N
     let own = av.insert(&address)?;
     let shape = Shape {
         format: info.addr_format(),
-        bytes: address.len(),
+        own: name,
     };
     let inject_max = info.inject_size();
     let peers = Peers::new(av, shape);
@@ -317,6 +317,8 @@ fn engine_config(
         control_names,
         data_names,
         key_width,
+        lengths_told: !lengths_missing(info),
+        cq_data_bytes: info.cq_data_size(),
         eager_max: eager_max(config, info),
         min_stripe_bytes: config.min_stripe_bytes,
         small_max_bytes: config.small_max_bytes,

@@ -5,7 +5,7 @@
 
 use efa_fabric::{Av, PeerAddr as FiAddr};
 use ofi_rdma::limits::EP_NAME_BYTES;
-use ofi_rdma::{Cause, PeerAddr};
+use ofi_rdma::{Cause, EpName, PeerAddr};
 use ofi_sys::consts::{FI_ADDR_STR, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ use std::collections::HashMap;
 pub(crate) struct Shape {
     /// `FI_SOCKADDR_IN` and so on.
     pub(crate) format: u32,
-    /// Bytes of our own name: those of a peer's have the same length, but for strings.
-    pub(crate) bytes: usize,
+    /// Our own name: those of peers have the same length, or for strings the same form.
+    pub(crate) own: EpName,
 }
 
 /// The address vector of one endpoint.
@@ -61,18 +61,35 @@ fn address_in(shape: Shape, name: &[u8; EP_NAME_BYTES]) -> Option<&[u8]> {
         FI_SOCKADDR_IN => family == libc::AF_INET,
         FI_SOCKADDR_IN6 => family == libc::AF_INET6,
         FI_SOCKADDR => family == libc::AF_INET || family == libc::AF_INET6,
-        FI_ADDR_STR => return text_in(name),
+        FI_ADDR_STR => return text_in(name, &shape.own.bytes),
         _ => name.iter().any(|&byte| byte != 0),
     };
-    if fits { name.get(..shape.bytes) } else { None }
+    if fits {
+        name.get(..shape.own.len.into())
+    } else {
+        None
+    }
 }
 
-/// A printable string with a scheme, its NUL included.
-fn text_in(name: &[u8; EP_NAME_BYTES]) -> Option<&[u8]> {
+/// A string of the same form as our own, its NUL included: shm of libfabric 1.17 crashes when it sends
+/// to a name that is cut off.
+fn text_in<'a>(name: &'a [u8; EP_NAME_BYTES], own: &[u8; EP_NAME_BYTES]) -> Option<&'a [u8]> {
     let end = name.iter().position(|&byte| byte == 0)?;
-    let text = name.get(..end)?;
-    let is_name = text.contains(&b':') && text.iter().all(u8::is_ascii_graphic);
-    if is_name { name.get(..=end) } else { None }
+    let is_alike = end > 0 && form(name).eq(form(own));
+    if is_alike { name.get(..=end) } else { None }
+}
+
+/// A string up to its NUL with each number in it as one digit: `fi_shm://12:0:1` is `fi_shm://0:0:0`.
+fn form(name: &[u8; EP_NAME_BYTES]) -> impl Iterator<Item = u8> + '_ {
+    let mut in_number = false;
+    name.iter()
+        .take_while(|&&byte| byte != 0)
+        .filter_map(move |&byte| {
+            let is_digit = byte.is_ascii_digit();
+            let repeats = is_digit && in_number;
+            in_number = is_digit;
+            (!repeats).then_some(if is_digit { b'0' } else { byte })
+        })
 }
 
 #[cfg(test)]
@@ -86,7 +103,15 @@ mod tests {
     }
 
     fn plausible(format: u32, name: &[u8; EP_NAME_BYTES]) -> Option<usize> {
-        address_in(Shape { format, bytes: 16 }, name).map(<[u8]>::len)
+        let own = match format {
+            FI_ADDR_STR => EpName::new(b"fi_shm://4321:0:1\0"),
+            _ => EpName::new(&[1; 16]),
+        };
+        let shape = Shape {
+            format,
+            own: own.unwrap(),
+        };
+        address_in(shape, name).map(<[u8]>::len)
     }
 
     #[test]
@@ -106,8 +131,21 @@ mod tests {
             None,
             "no end"
         );
-        assert_eq!(plausible(FI_ADDR_STR, &name(b"")), None);
-        assert_eq!(plausible(FI_ADDR_STR, &name(b"a/\x01:b")), None);
+        for bad in [
+            "",
+            "a/\u{1}:b",
+            "fi_shm:/",
+            "fi_shm://",
+            "fi_shm://12",
+            "fi_shm://12:0:",
+            "x",
+        ] {
+            assert_eq!(
+                plausible(FI_ADDR_STR, &name(bad.as_bytes())),
+                None,
+                "{bad:?}"
+            );
+        }
     }
 
     #[test]
