@@ -146,11 +146,13 @@ fn feed_control<D: Dialect>(
     if let Some(owner) = owner.filter(|o| o.part == Part::Ctrl) {
         note_ctrl(world, owner.link, owner.life, owner.k);
     }
-    let unknown = owner.is_none();
+    let message = Control::read(&bytes);
+    // A CLOSE for a sender that closed and still drains is for nobody, and changes nothing.
+    let unknown = owner.is_none() && !matches!(message, Control::Close { .. });
     let before = engine.counters().strays;
     engine.on_control(&bytes);
     stray_counted(world, engine, host, before, unknown);
-    if let Control::ConnResp { .. } = Control::read(&bytes) {
+    if let Control::ConnResp { .. } = message {
         if let Some(owner) = owner {
             world.ledger.link_mut(owner.link).answered = true;
         }

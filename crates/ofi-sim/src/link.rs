@@ -177,6 +177,16 @@ impl Link {
         self.sides[side].abort_at = Some(world.now + soon);
     }
 
+    /// The host of the other side died. Who waits without a bound (for a handle, or in accept for a
+    /// CONN) hears of it by other means; everybody else has to notice.
+    pub(crate) fn hears_of_death(&mut self, side: usize, now: u64) {
+        let phase = self.sides[side].phase;
+        let unbound = phase == Phase::Idle || (phase == Phase::Opening && side == RECV);
+        if unbound && self.sides[side].abort_at.is_none() {
+            self.sides[side].abort_at = Some(now + self.rng.below(100_000_000));
+        }
+    }
+
     /// The connection handle that the receiver gave away.
     pub(crate) fn target(&self) -> Option<ofi_rdma::Target> {
         let listener_id = self.handle?;

@@ -1,6 +1,8 @@
 //! The simulation itself: hosts take turns, events happen in their order, and at the end everything
 //! has to be as it was.
 
+use std::collections::VecDeque;
+
 use ofi_rdma::limits::MAX_RAILS;
 use ofi_rdma::{Base, Cause, Config, Dialect, Engine, EpName, KeyWidth, Lane};
 
@@ -8,13 +10,13 @@ use crate::caller::Caller;
 use crate::config::SimConfig;
 use crate::harvest::{drain, progress};
 use crate::ledger::{RECV, SEND};
-use crate::link::Link;
+use crate::link::{Link, Phase};
 use crate::memory::index;
 use crate::ops::endpoint_name;
 use crate::report::{Failure, Report, What};
 use crate::spec::SpecError;
 use crate::timeline::Happening;
-use crate::world::{CqEntry, World};
+use crate::world::{CqEntry, Node, World};
 
 /// Shortest time between two turns of a host, nanoseconds.
 const TURN_NS: u64 = 1_000;
@@ -62,6 +64,8 @@ pub struct Sim<D: Dialect = Base> {
     sides: Vec<Vec<(usize, usize)>>,
     /// Links that have lives left.
     active: usize,
+    /// When the last link ended.
+    settled_at: u64,
 }
 
 impl Sim<Base> {
@@ -99,6 +103,7 @@ impl<D: Dialect> Sim<D> {
             turns: vec![turn; hosts],
             sides: vec![Vec::new(); hosts],
             active: 0,
+            settled_at: 0,
         };
         sim.add_links();
         Ok(sim)
@@ -145,12 +150,22 @@ impl<D: Dialect> Sim<D> {
                 .timeline
                 .plan(death * 1_000, Happening::Kill(victim));
         }
-        while self.active > 0 || self.world.ops.live() > 0 {
+        while self.active > 0 || !self.is_settled() {
             self.step()?;
         }
         self.end()?;
         self.world.report.virtual_ns = self.world.now;
         Ok(self.world.report)
+    }
+
+    /// Nothing is under way, waiting, or unread.
+    fn is_settled(&self) -> bool {
+        let alive = |(node, _): &(&Node, &Engine<D>)| !node.dead;
+        let mut hosts = self.world.nodes.iter().zip(&self.engines).filter(alive);
+        self.world.ops.live() == 0
+            && hosts.all(|(node, engine)| {
+                engine.posts_waiting() == 0 && node.cq.iter().all(VecDeque::is_empty)
+            })
     }
 
     fn step(&mut self) -> Result<(), Failure> {
@@ -178,6 +193,9 @@ impl<D: Dialect> Sim<D> {
             }
             Happening::Step { .. } => {}
             Happening::Kill(host) => self.kill(host),
+        }
+        if self.active > 0 {
+            self.settled_at = at;
         }
         if self.world.report.events % LOOK_EVERY == 0 {
             self.look_for_hangs();
@@ -263,13 +281,15 @@ impl<D: Dialect> Sim<D> {
     fn kill(&mut self, victim: u8) {
         let Self { world, links, .. } = self;
         world.note(victim, What::Death, 0, 0);
-        world.node_mut(victim).dead = true;
+        world.bury(victim);
         for link in links.iter_mut().filter(|link| link.hosts.contains(&victim)) {
             world.ledger.link_mut(link.index).tainted = true;
             for side in [SEND, RECV] {
                 if link.hosts[side] == victim {
                     world.ledger.link_mut(link.index).closed[side] = true;
-                    link.sides[side].phase = crate::link::Phase::Over;
+                    link.sides[side].phase = Phase::Over;
+                } else {
+                    link.hears_of_death(side, world.now);
                 }
             }
             if link.is_over() {
@@ -280,6 +300,10 @@ impl<D: Dialect> Sim<D> {
 
     fn look_for_hangs(&mut self) {
         let Self { world, links, .. } = self;
+        if self.active == 0 && world.now - self.settled_at > LIVENESS_NS {
+            let live = world.ops.live();
+            return world.violation(format!("{live} operations never end"));
+        }
         for link in links.iter().filter(|link| !link.retired) {
             if world.now - link.moved_at > LIVENESS_NS {
                 let phases = [link.sides[SEND].phase, link.sides[RECV].phase];
@@ -367,6 +391,8 @@ fn engine_config(config: &SimConfig, host: u8) -> Config {
         } else {
             KeyWidth::Short
         },
+        lengths_told: config.report_len,
+        cq_data_bytes: 8,
         eager_max: u32::try_from(config.eager_max).ok(),
         min_stripe_bytes: config.stripe.into(),
         small_max_bytes: config.small_max.into(),

@@ -171,6 +171,21 @@ impl World {
         node.woken = true;
     }
 
+    /// A host dies, and what waited for it ends.
+    pub(crate) fn bury(&mut self, host: u8) {
+        let Self { ops, nodes, .. } = self;
+        let node = &mut nodes[usize::from(host)];
+        node.dead = true;
+        for entry in node.cq.iter_mut().flat_map(|cq| cq.drain(..)) {
+            if let CqEntry::Control { op } = entry {
+                ops.release(op);
+            }
+        }
+        let control = node.control.iter_mut().flat_map(|lane| lane.waiting.drain(..));
+        let eager = node.bounce.iter_mut().flat_map(|lane| lane.waiting.drain(..));
+        control.chain(eager).for_each(|op| ops.release(op));
+    }
+
     /// A registered region of a link (or of the host).
     pub(crate) fn register(
         &mut self,
