@@ -36,6 +36,11 @@ pub(super) fn expand(step: &'static Step, found: &[Libfabric]) -> Vec<Planned> {
         On::Once => vec![Planned {
             name: title,
             step,
+            libfabric: None,
+        }],
+        On::Any => vec![Planned {
+            name: title,
+            step,
             libfabric: found.first().cloned(),
         }],
         On::EachLibfabric if found.is_empty() => {
