@@ -6,15 +6,13 @@ use std::process::Command;
 
 use efa_fabric::{Access, Buffer, Caps, Exposed, Hints, Incoming, Library, Port, Submitted};
 
-type Anything<T> = Result<T, Box<dyn Error>>;
-
-fn open() -> Anything<Port> {
+fn open() -> Result<Port, Box<dyn Error>> {
     let hints = Hints::rdm(Caps::MSG | Caps::RMA).provider(c"tcp;ofi_rxm");
     Ok(Port::open(hints.query(Library::load(None)?)?.first())?)
 }
 
 /// Exposes memory, starts the writer with its address and key, and waits to be told.
-fn target() -> Anything<()> {
+fn target() -> Result<(), Box<dyn Error>> {
     let mut port = open()?;
     let memory = Exposed::zeroed(port.domain(), 64, Access::REMOTE_WRITE)?;
     let numbers = [memory.address(), memory.key()].map(|n| n.to_string());
@@ -27,18 +25,19 @@ fn target() -> Anything<()> {
             let mut bytes = [0; 5];
             memory.read_at(0, &mut bytes);
             println!("told {data:#x}, bytes {:?}", core::str::from_utf8(&bytes)?);
-            writer.wait()?;
-            return Ok(());
+            return Ok(writer.wait().map(drop)?);
         }
     }
     Err("the writer failed".into())
 }
 
 /// Writes into the memory of the process that started this one.
-fn writer(address: &str, key: &str, name: &[String]) -> Anything<()> {
+fn writer(address: &str, key: &str, name: &[String]) -> Result<(), Box<dyn Error>> {
     let mut port = open()?;
     let name: Result<Vec<u8>, _> = name.iter().map(|byte| byte.parse()).collect();
-    let region = port.insert(&name?)?.region(address.parse()?, key.parse()?);
+    let peer = port.insert(&name?)?;
+    // SAFETY: the other process exposes 64 bytes there until this one is done.
+    let region = unsafe { peer.region(address.parse()?, key.parse()?, 64) };
     let mut buffer = Buffer::from_bytes(port.domain(), b"hello".to_vec())?;
     let ticket = loop {
         port.poll()?;
@@ -50,11 +49,10 @@ fn writer(address: &str, key: &str, name: &[String]) -> Anything<()> {
     while !ticket.is_done() {
         port.poll()?;
     }
-    ticket.take().map_err(|_| "no result")?.outcome?;
-    Ok(())
+    Ok(ticket.take().map_err(|_| "no result")?.outcome.map(drop)?)
 }
 
-fn main() -> Anything<()> {
+fn main() -> Result<(), Box<dyn Error>> {
     match &std::env::args().skip(1).collect::<Vec<_>>()[..] {
         [address, key, name @ ..] => writer(address, key, name),
         _ => target(),

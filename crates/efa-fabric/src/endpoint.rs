@@ -1,7 +1,6 @@
 //! Endpoints: set up, enable, then post.
 
 use core::ptr;
-use std::sync::{Mutex, PoisonError};
 
 use ofi_sys::bindings::fid_ep;
 use ofi_sys::ops;
@@ -137,10 +136,7 @@ impl EndpointSetup {
         // SAFETY: fi_endpoint(3): an open endpoint.
         let code = unsafe { ops::fi_enable(self.0.fid.as_ptr()) };
         match check("fi_enable", code) {
-            Ok(()) => Ok(Endpoint {
-                inner: self.0,
-                control: Mutex::new(()),
-            }),
+            Ok(()) => Ok(Endpoint(self.0)),
             Err(error) => Err(CloseFailed {
                 error,
                 object: self,
@@ -165,11 +161,7 @@ impl EndpointSetup {
 /// domain that it was bound to; operations in flight are then over, and their contexts, buffers and
 /// regions may be freed.
 #[derive(Debug)]
-pub struct Endpoint {
-    inner: Inner,
-    /// fi_endpoint.h: calls that modify an endpoint are serialized against each other.
-    control: Mutex<()>,
-}
+pub struct Endpoint(Inner);
 
 impl Endpoint {
     /// Opens an endpoint of the kind that an entry describes; it is then bound and enabled.
@@ -240,7 +232,6 @@ impl Endpoint {
     ///
     /// What the provider says; EFA's `efa-direct` cannot cancel (FI_ENOSYS).
     pub fn cancel(&self, context: *mut Context2) -> Result<bool, FabricError> {
-        let _serialized = self.control.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: fi_endpoint(3): an enabled endpoint; the context is compared, not followed.
         let code = unsafe { ops::fi_cancel(self.as_raw(), context.cast()) };
         match code {
@@ -255,20 +246,20 @@ impl Endpoint {
     /// The domain it belongs to.
     #[must_use]
     pub const fn domain(&self) -> &Domain {
-        &self.inner.domain
+        &self.0.domain
     }
 
     /// The entry it was opened with.
     #[must_use]
     pub fn info(&self) -> &Info {
-        &self.inner.info
+        &self.0.info
     }
 
     /// The raw object, still owned by this one: do not close it.
     #[inline]
     #[must_use]
     pub const fn as_raw(&self) -> *mut fid_ep {
-        self.inner.fid.as_ptr()
+        self.0.fid.as_ptr()
     }
 
     /// Closes it now. What was in flight is over then: no completion of it need come, its contexts
@@ -286,7 +277,7 @@ impl Endpoint {
 
     /// Closes it; nothing may be called on it after success.
     pub(crate) fn close_in_place(&mut self) -> Result<(), FabricError> {
-        self.inner.fid.close()
+        self.0.fid.close()
     }
 }
 

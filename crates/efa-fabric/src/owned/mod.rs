@@ -1,4 +1,5 @@
-//! Layer 2: operations that own what they use. Nothing here is unsafe to call.
+//! Layer 2: operations that own what they use. Nothing here is unsafe but the promise that a peer's
+//! memory is where it says ([`Peer::region`]).
 //!
 //! # How it is safe
 //!
@@ -20,7 +21,8 @@
 //! * A [`Peer`] belongs to the port that inserted it, a buffer to its domain: mixing them is an error
 //!   of the call.
 //!
-//! What a peer does to memory exposed to it is not limited: that is what exposing means.
+//! What a peer does to memory exposed to it is not limited: that is what exposing means. (And on
+//! shared memory a process of the same user may write anywhere in this one, exposed or not.)
 //!
 //! # Costs
 //!

@@ -34,13 +34,21 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Memory that the peer exposed: address and key as it gave them.
+    /// Memory that the peer exposed: address, key and length as it gave them. The one promise that
+    /// nobody can check for the caller; operations then stay within the length.
+    ///
+    /// # Safety
+    ///
+    /// The peer exposes these bytes with this key ([`Exposed`](crate::Exposed) or its like), for as
+    /// long as the region is used. Some providers check neither key nor range (shm up to 1.22), and
+    /// the peer may be this process.
     #[must_use]
-    pub const fn region(self, address: u64, key: u64) -> RemoteRegion {
+    pub const unsafe fn region(self, address: u64, key: u64, len: usize) -> RemoteRegion {
         RemoteRegion {
             peer: self,
             address,
             key,
+            len,
         }
     }
 }
@@ -51,16 +59,32 @@ pub struct RemoteRegion {
     peer: Peer,
     address: u64,
     key: u64,
+    len: usize,
 }
 
 impl RemoteRegion {
-    /// The same, starting this many bytes later.
+    /// The same without its first `offset` bytes; `None` if it is shorter.
     #[must_use]
-    pub const fn at(self, offset: u64) -> Self {
-        Self {
-            address: self.address.wrapping_add(offset),
+    pub fn skip(self, offset: usize) -> Option<Self> {
+        let len = self.len.checked_sub(offset)?;
+        let address = self.address.checked_add(u64::try_from(offset).ok()?)?;
+        Some(Self {
+            address,
+            len,
             ..self
-        }
+        })
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 }
 
@@ -228,7 +252,7 @@ impl Port {
         data: Option<u64>,
     ) -> Result<Submitted, SubmitError> {
         let checked = self
-            .target(region)
+            .target(region, part.len())
             .and_then(|target| Ok((target, part_of(&buffer, part)?)));
         self.submit(
             buffer,
@@ -236,8 +260,8 @@ impl Port {
             checked,
             |endpoint, (target, source), context| {
                 match data {
-                    // SAFETY: the contract of crate::post, as in `send`; a wrong address or key harms
-                    // at most what the peer exposed.
+                    // SAFETY: the contract of crate::post, as in `send`; the target is what the peer
+                    // exposes, by the promise of `Peer::region`, and long enough.
                     None => unsafe { endpoint.post_write(source, target, context) },
                     // SAFETY: as above.
                     Some(data) => unsafe { endpoint.post_writedata(source, data, target, context) },
@@ -253,14 +277,14 @@ impl Port {
     /// As [`Self::send`].
     pub fn read(&mut self, buffer: Buffer, region: RemoteRegion) -> Result<Submitted, SubmitError> {
         let checked = self
-            .target(region)
+            .target(region, buffer.len())
             .and_then(|target| Ok((target, sink_of(&buffer)?)));
         self.submit(
             buffer,
             Use::ReadSink,
             checked,
             |endpoint, (target, sink), context| {
-                // SAFETY: the contract of crate::post, as in `send`.
+                // SAFETY: the contract of crate::post, as in `write`.
                 unsafe { endpoint.post_read(sink, target, context) }
             },
         )
@@ -299,10 +323,10 @@ impl Port {
         region: RemoteRegion,
         data: Option<u64>,
     ) -> Result<Posted, FabricError> {
-        let target = self.target(region)?;
+        let target = self.target(region, bytes.len())?;
         check_inject("fi_inject_write", bytes, self.inject_rma_max)?;
         match data {
-            // SAFETY: the contract of crate::post, as in `inject`.
+            // SAFETY: the contract of crate::post, as in `inject` and `write`.
             None => unsafe { self.endpoint.post_inject_write(bytes, target) },
             // SAFETY: as above.
             Some(data) => unsafe { self.endpoint.post_inject_writedata(bytes, data, target) },
@@ -382,8 +406,17 @@ impl Port {
         Err(FabricError::new("Port", Errno::EINVAL).with("a peer of another port"))
     }
 
-    fn target(&self, region: RemoteRegion) -> Result<Target, FabricError> {
-        let RemoteRegion { peer, address, key } = region;
+    fn target(&self, region: RemoteRegion, wanted: usize) -> Result<Target, FabricError> {
+        let RemoteRegion {
+            peer,
+            address,
+            key,
+            len,
+        } = region;
+        if wanted > len {
+            return Err(FabricError::new("Port", Errno::EINVAL)
+                .with(format_args!("{wanted} bytes of a region of {len}")));
+        }
         Ok(Target {
             peer: self.peer(peer)?,
             addr: address,

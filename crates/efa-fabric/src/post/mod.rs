@@ -15,9 +15,10 @@
 //!    until then.
 //! 3. **Peer.** The [`PeerAddr`] came from the [`Av`](crate::Av) bound to this endpoint and was not
 //!    removed; for receives it may be [`PeerAddr::ANY`].
-//! 4. **Target.** Address and key of an RMA operation were given out by the peer for this use. A
-//!    wrong one cannot harm this process; what the peer sees differs by provider (an error, silence,
-//!    even a reported success).
+//! 4. **Target.** Address and key of an RMA operation were given out by the peer, for memory that
+//!    still is open to this use for the whole length. What a wrong one does differs by provider: an
+//!    error, silence, a reported success; shm up to 1.22 checks nothing and writes *anywhere* in the
+//!    peer, which may be this process.
 //! 5. **Room.** Injected lengths are at most [`Info::inject_size`](crate::Info::inject_size) (EFA
 //!    allows less for writes: [`SizeOption::InjectRmaSize`](crate::SizeOption::InjectRmaSize)).
 //!

@@ -2,7 +2,8 @@
 
 use efa_fabric::{
     Access, Buffer, Completed, CompletionFlags, Errno, Exposed, FabricError, Incoming, Info,
-    OperationError, Peer, Port, Posted, SubmitError, Submitted, Ticket, Unfinished, leak_count,
+    OperationError, Peer, Port, Posted, RemoteRegion, SubmitError, Submitted, Ticket, Unfinished,
+    leak_count,
 };
 
 use crate::common::{on_each_provider, until};
@@ -22,6 +23,12 @@ fn connected(info: &Info) -> (Port, Port, Peer, Peer) {
     let to_b = a.insert(&b.name().expect("name")).expect("insert");
     let to_a = b.insert(&a.name().expect("name")).expect("insert");
     (a, b, to_b, to_a)
+}
+
+/// The memory as a peer names it.
+fn region(peer: Peer, exposed: &Exposed) -> RemoteRegion {
+    // SAFETY: exposed under this key by the test, which keeps its domain until it is over.
+    unsafe { peer.region(exposed.address(), exposed.key(), exposed.len()) }
 }
 
 /// Repeats an attempt until the provider takes it; `port` is the one that tries.
@@ -92,10 +99,15 @@ fn there_and_back(info: &Info) {
 fn written_and_told(info: &Info) {
     let (mut a, mut b, to_b, _) = connected(info);
     let target = Exposed::zeroed(b.domain(), 100, Access::REMOTE_WRITE).expect("exposed");
-    let region = to_b.region(target.address(), target.key());
+    let region = region(to_b, &target);
     let bytes = Buffer::from_bytes(a.domain(), vec![7; 64]).expect("buffer");
     let ticket = started(&mut a, &mut b, bytes, |port, buffer| {
-        port.write(buffer, 0..10, region.at(20), Some(0xabcd))
+        port.write(
+            buffer,
+            0..10,
+            region.skip(20).expect("20 bytes"),
+            Some(0xabcd),
+        )
     });
     finished(ticket, &mut a, &mut b).outcome.expect("written");
     let mut incoming = None;
@@ -121,7 +133,7 @@ fn read_back(info: &Info) {
     let (mut a, mut b, to_b, _) = connected(info);
     let source = Exposed::zeroed(b.domain(), 32, Access::REMOTE_READ).expect("exposed");
     assert_eq!(source.write_at(30, &[1, 2, 3]), 2);
-    let region = to_b.region(source.address(), source.key());
+    let region = region(to_b, &source);
     let into = Buffer::zeroed(a.domain(), 32).expect("buffer");
     let ticket = started(&mut a, &mut b, into, |port, buffer| {
         port.read(buffer, region)
@@ -134,7 +146,7 @@ fn read_back(info: &Info) {
 fn injected_bytes_are_copied(info: &Info) {
     let (mut a, mut b, to_b, _) = connected(info);
     let target = Exposed::zeroed(b.domain(), 16, Access::REMOTE_WRITE).expect("exposed");
-    let region = to_b.region(target.address(), target.key());
+    let region = region(to_b, &target);
     let into = Buffer::zeroed(b.domain(), 16).expect("buffer");
     let received = started(&mut b, &mut a, into, Port::recv);
     let mut bytes = [5; 16];
@@ -218,7 +230,7 @@ fn dropped_in_every_order(info: &Info) {
     for order in 0..24_usize {
         let (mut a, mut b, to_b, to_a) = connected(info);
         let exposed = Exposed::zeroed(b.domain(), 4096, Access::REMOTE_WRITE).expect("exposed");
-        let region = to_b.region(exposed.address(), exposed.key());
+        let region = region(to_b, &exposed);
         let mut tickets = Vec::new();
         for _ in 0..4 {
             let into = Buffer::zeroed(b.domain(), 4096).expect("buffer");
@@ -289,6 +301,25 @@ fn what_does_not_fit_together_is_refused(info: &Info) {
         refused.to_string().contains("4..9 of a buffer of 8"),
         "{refused}"
     );
+    let exposed = Exposed::zeroed(b.domain(), 7, Access::REMOTE_WRITE).expect("exposed");
+    let region = region(to_b, &exposed);
+    let refused = a
+        .write(refused.buffer, 0..8, region, None)
+        .expect_err("a shorter region");
+    assert!(
+        refused.to_string().contains("8 bytes of a region of 7"),
+        "{refused}"
+    );
+    let refused = a
+        .read(refused.buffer, region)
+        .expect_err("a shorter region");
+    assert_eq!(refused.error.errno(), Errno::EINVAL);
+    let error = a
+        .inject_write(&[0; 8], region, None)
+        .expect_err("a shorter region");
+    assert_eq!(error.errno(), Errno::EINVAL);
+    assert_eq!(region.skip(8), None);
+    assert_eq!(region.skip(7).map(|rest| rest.len()), Some(0));
     assert_eq!(a.in_flight(), 0);
 }
 
