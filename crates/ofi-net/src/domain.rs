@@ -272,7 +272,7 @@ fn open_endpoint(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened, N
         format: info.addr_format(),
         own: name,
     };
-    let inject_max = info.inject_size();
+    let inject_max = efa::inject_max(info);
     let peers = Peers::new(av, shape);
     Ok(Opened {
         end: LaneEnd {

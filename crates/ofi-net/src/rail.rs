@@ -1,8 +1,8 @@
 //! From the engine's operations to libfabric calls: one call for each (protocol 2c.9).
 //!
 //! ```text
-//! Wire::Control     fi_send, fi_inject when small      control endpoint, never with CQ data
-//! Wire::Eager       fi_senddata, fi_injectdata         data endpoint
+//! Wire::Control     fi_send, fi_inject on EFA           control endpoint, never with CQ data
+//! Wire::Eager       fi_senddata, fi_injectdata on EFA  data endpoint
 //! Wire::Write       fi_writedata, fi_write             data endpoint
 //! Wire::EagerCopy   fi_read of our receive buffer      data endpoint, own address
 //! Wire::FlushRead   fi_read into the flush page        data endpoint, own address
@@ -48,8 +48,14 @@ pub(crate) struct LaneEnd {
     pub(crate) peers: Peers,
     /// Our own address in our own address vector: for flushes and eager copies.
     pub(crate) own: FiAddr,
-    /// Longest message that can be injected.
-    pub(crate) inject_max: usize,
+    /// Longest message that is injected; `None`: none is.
+    pub(crate) inject_max: Option<usize>,
+}
+
+impl LaneEnd {
+    fn injects(&self, len: usize) -> bool {
+        self.inject_max.is_some_and(|max| len <= max)
+    }
 }
 
 /// Everything of a domain that posts.
@@ -159,7 +165,7 @@ impl Port {
         let Some(end) = self.lane(lane) else {
             return NO_LANE;
         };
-        if post.op() == OpKind::Ctrl && written <= end.inject_max {
+        if post.op() == OpKind::Ctrl && end.injects(written) {
             // SAFETY: `peer` is of this endpoint's address vector, and the length within its limit.
             return injected(unsafe { end.endpoint.post_inject(message, peer) });
         }
@@ -221,7 +227,7 @@ impl Port {
         let Some(end) = self.lane(lane) else {
             return NO_LANE;
         };
-        if local.host && source.len <= end.inject_max {
+        if local.host && end.injects(source.len) {
             // SAFETY: the caller of isend vouches for these bytes until the request is done, which
             // it is not before this call returns; the flush page, used for no bytes, is mapped.
             let bytes = unsafe { core::slice::from_raw_parts(source.ptr, source.len) };
@@ -235,15 +241,13 @@ impl Port {
         })
     }
 
-    fn write(&mut self, post: &Post, source: Source, target: Target, imm: Option<u32>) -> Outcome {
+    fn write(&mut self, post: &Post, source: Source, target: Target, data: Option<u64>) -> Outcome {
         self.with_context(
             post.lane(),
             Owner::Post(post.token()),
-            |endpoint, context| match imm {
+            |endpoint, context| match data {
                 // SAFETY: as for `eager`; the target is what the peer's CTRL gave out for this message.
-                Some(imm) => unsafe {
-                    endpoint.post_writedata(source, u64::from(imm), target, context)
-                },
+                Some(data) => unsafe { endpoint.post_writedata(source, data, target, context) },
                 // SAFETY: as above.
                 None => unsafe { endpoint.post_write(source, target, context) },
             },
@@ -395,7 +399,7 @@ impl RailPort for Port {
                 region,
                 remote_addr,
                 remote_key,
-                imm,
+                data,
             } => {
                 let target = Target {
                     peer: fi(peer),
@@ -403,7 +407,7 @@ impl RailPort for Port {
                     key: remote_key,
                 };
                 match self.local(addr, len, region, rail) {
-                    Some(local) => self.write(post, local.source(), target, imm),
+                    Some(local) => self.write(post, local.source(), target, data),
                     None => GONE,
                 }
             }

@@ -13,6 +13,10 @@ use core::mem::ManuallyDrop;
 use efa_fabric::FabricError;
 use ofi_rdma::CommKey;
 
+/// Passes without a completion before endpoints are closed: what peers did last is noticed, so that a
+/// provider finds its connections in order.
+const SETTLING_PASSES: u32 = 64;
+
 impl Core {
     /// Closes all communicators and makes progress until their operations have completed, at most
     /// for `bound_ms`.
@@ -25,6 +29,10 @@ impl Core {
         }
         self.drain();
         let deadline = Deadline::after(bound_ms);
+        let mut quiet = 0;
+        while quiet < SETTLING_PASSES && !deadline.is_over() {
+            quiet = if self.progress() == 0 { quiet + 1 } else { 0 };
+        }
         while self.engine.live_comms() > 0 && !deadline.is_over() {
             if self.progress() == 0 {
                 std::thread::yield_now();

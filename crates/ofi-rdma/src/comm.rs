@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use ofi_pools::Key;
 
 use crate::dialect::Dialect;
-use crate::error::{Failure, Mismatch};
+use crate::error::{Failure, Mismatch, OpKind};
 use crate::limits::MAX_RAILS;
 use crate::port::PeerAddr;
 use crate::state::{CommInput, CommState};
@@ -43,12 +43,15 @@ pub(crate) struct Comm<D: Dialect> {
     pub(crate) failure: Option<Failure>,
     /// Sends that are not eager and not taken by `test`: no eager send while there are any (2e.2).
     pub(crate) writes_out: u16,
+    /// Both sides are ours and agreed: the length of a segment stands in the upper half of the CQ
+    /// data.
+    pub(crate) len_in_data: bool,
     /// Flushes not taken by `test`.
     pub(crate) flushes_out: u16,
     /// Operations at the provider, of this communicator and its requests.
     pub(crate) flying: u32,
-    /// CONN, `CONN_RESP` or CLOSE is at the provider (never two of them).
-    pub(crate) own_flying: bool,
+    /// Which of CONN, `CONN_RESP` and CLOSE is at the provider (never two of them).
+    pub(crate) own_flying: Option<OpKind>,
     /// CTRLs whose send completed (for CLOSE).
     pub(crate) ctrls_done: u64,
     /// Something completed since the last look of the stall detector.
@@ -74,9 +77,10 @@ impl<D: Dialect> Comm<D> {
             window: Window::new(),
             failure: None,
             writes_out: 0,
+            len_in_data: false,
             flushes_out: 0,
             flying: 0,
-            own_flying: false,
+            own_flying: None,
             ctrls_done: 0,
             moved: true,
             since_ms: now_ms,

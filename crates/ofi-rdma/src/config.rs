@@ -2,6 +2,7 @@
 
 use crate::limits::MAX_RAILS;
 use crate::port::EpName;
+use crate::wire::capability::Capabilities;
 
 /// Width of the remote keys in CTRL, decided by each side from its provider: `mr_key_size <= 4`
 /// gives short keys (protocol 2c.4).
@@ -37,6 +38,11 @@ pub struct Config {
     pub data_names: [EpName; MAX_RAILS],
     /// Width of keys in CTRL.
     pub key_width: KeyWidth,
+    /// Whether the provider says the length of an incoming write (libfabric 1.17 does not on TCP:
+    /// providers 1a).
+    pub lengths_told: bool,
+    /// Bytes of CQ data that the provider carries; 4 are needed.
+    pub cq_data_bytes: usize,
     /// Largest message sent eagerly; `None` turns eager off (`OFI_NCCL_EAGER_MAX_SIZE`).
     pub eager_max: Option<u32>,
     /// Bytes per stripe (`OFI_NCCL_MIN_STRIPE_SIZE`), at least 1 and at least `eager_max`.
@@ -87,6 +93,22 @@ pub enum ConfigError {
 }
 
 impl Config {
+    /// What we can do and want, for peers of our own kind.
+    pub(crate) const fn capabilities(&self) -> Capabilities {
+        let carries = self.cq_data_bytes >= 8;
+        let tells = if carries {
+            Capabilities::TELLS_LENGTHS
+        } else {
+            0
+        };
+        let wants = carries && !self.lengths_told;
+        Capabilities::new(if wants {
+            tells | Capabilities::WANTS_LENGTHS
+        } else {
+            tells
+        })
+    }
+
     /// Checks the relations between settings.
     ///
     /// # Errors

@@ -129,7 +129,7 @@ pub enum Wire {
         /// CQ data.
         imm: u32,
     },
-    /// `fi_writedata` (with `imm`) or `fi_write` (without) of one segment (protocol 2c.7).
+    /// `fi_writedata` (with `data`) or `fi_write` (without) of one segment (protocol 2c.7).
     Write {
         /// Where to.
         peer: PeerAddr,
@@ -143,8 +143,10 @@ pub enum Wire {
         remote_addr: u64,
         /// Remote key of this rail.
         remote_key: u64,
-        /// CQ data; `None` for a receiver that asked for no completion (CTRL type 5).
-        imm: Option<u32>,
+        /// CQ data; `None` for a receiver that asked for no completion (CTRL type 5). For BASE peers
+        /// always the 32 bits of the immediate; between peers of ours that agreed on it, the length
+        /// stands above them ([`crate::wire::capability`]).
+        data: Option<u64>,
     },
     /// `fi_read` from the bounce buffer `rx` through this endpoint's own address (protocol 2e.3).
     EagerCopy {

@@ -22,6 +22,8 @@ pub struct SimConfig {
     pub virt_addr: bool,
     /// The provider reports the length of a remote write (libfabric 1.17 tcp does not).
     pub report_len: bool,
+    /// The provider carries 8 bytes of CQ data, so peers can tell lengths themselves; otherwise 4.
+    pub wide_data: bool,
     /// Receivers send CLOSE (`OFI_NCCL_DISABLE_CLOSE_MESSAGE=0`).
     pub close_messages: bool,
     /// Largest eager message in bytes; -1: eager off.
@@ -152,6 +154,7 @@ impl Default for SimConfig {
             long_keys: false,
             virt_addr: true,
             report_len: true,
+            wide_data: false,
             close_messages: false,
             eager_max: 256,
             stripe: 1024,
@@ -208,6 +211,12 @@ impl Faults {
 }
 
 impl SimConfig {
+    /// Whether senders put the length of a segment into the CQ data: all hosts are ours.
+    #[must_use]
+    pub const fn tells_lengths(&self) -> bool {
+        self.wide_data && !self.report_len
+    }
+
     /// A configuration drawn from a seed: every knob, with all kinds of faults on or off.
     #[must_use]
     pub fn random(seed: u64, messages: u64) -> Self {
@@ -230,6 +239,7 @@ impl SimConfig {
         self.long_keys = rng.chance(500_000);
         self.virt_addr = rng.chance(700_000);
         self.report_len = rng.chance(700_000);
+        self.wide_data = rng.chance(500_000);
         self.close_messages = rng.chance(300_000);
     }
 

@@ -1,12 +1,14 @@
 //! A progress pass of one host: completion queues into the engine, and the engine's outputs out,
 //! as `ofi-net` does it.
 
+use core::fmt::Debug;
+
 use ofi_rdma::{Dialect, Engine, Event, RxFate, RxId, Token};
 
 use crate::ledger::{Part, SEND};
 use crate::post::Port;
 use crate::report::What;
-use crate::view::Control;
+use crate::view::{Control, immediate};
 use crate::world::{CqEntry, World};
 
 /// Entries read from one completion queue before the next has its turn.
@@ -79,12 +81,18 @@ fn feed<D: Dialect>(world: &mut World, engine: &mut Engine<D>, host: u8, rail: u
             world.settle(owner);
             engine.on_failed(token, cause);
         }
-        CqEntry::RemoteWrite { imm, len } => {
-            world.note(host, What::Write, imm.into(), len.unwrap_or(0));
-            let stray = world.is_stray(host, imm);
+        CqEntry::RemoteWrite { data, len } => {
+            world.note(host, What::Write, data, len.unwrap_or(0));
+            let stray = world.is_stray(host, immediate(data));
             let before = engine.counters().strays;
-            engine.on_remote_write(imm, len);
-            stray_counted(world, engine, host, before, stray);
+            engine.on_remote_write(data, len);
+            stray_counted(
+                world,
+                engine,
+                host,
+                before,
+                stray.then_some(&entry as &dyn Debug),
+            );
         }
         CqEntry::Control { op } => feed_control(world, engine, host, rail, op),
         CqEntry::Eager { imm, len, rx } => feed_eager(world, engine, host, imm, len, rx),
@@ -99,21 +107,23 @@ fn remember<D: Dialect>(
     rail: u8,
     token: Token,
 ) {
-    if let Some((old_rail, old)) = world.node_mut(host).old_token.take() {
+    let due = world.node(host).old_token.is_some() && world.rng.chance(100_000);
+    if let Some((old_rail, old)) = world.node_mut(host).old_token.take_if(|_| due) {
         // The token may have been given to a new operation in the meantime: tokens carry a
         // generation, so it may not.
         let before = engine.counters().strays;
         engine.on_local(old);
         world.report.faults.strays += 1;
+        let another = old != token || old_rail != rail;
         stray_counted(
             world,
             engine,
             host,
             before,
-            old != token || old_rail != rail,
+            another.then_some(&old as &dyn Debug),
         );
     }
-    if world.rng.chance(world.config.faults.stray_ppm) {
+    if world.node(host).old_token.is_none() && world.rng.chance(world.config.faults.stray_ppm) {
         world.node_mut(host).old_token = Some((rail, token));
     }
 }
@@ -123,10 +133,10 @@ fn stray_counted<D: Dialect>(
     engine: &Engine<D>,
     host: u8,
     before: u64,
-    stray: bool,
+    stray: Option<&dyn Debug>,
 ) {
-    if stray && engine.counters().strays == before {
-        world.violation(format!("host {host} took a completion that is for nobody"));
+    if let Some(what) = stray.filter(|_| engine.counters().strays == before) {
+        world.violation(format!("host {host} took {what:x?}, which is for nobody"));
     }
 }
 
@@ -151,7 +161,13 @@ fn feed_control<D: Dialect>(
     let unknown = owner.is_none() && !matches!(message, Control::Close { .. });
     let before = engine.counters().strays;
     engine.on_control(&bytes);
-    stray_counted(world, engine, host, before, unknown);
+    stray_counted(
+        world,
+        engine,
+        host,
+        before,
+        unknown.then_some(&message as &dyn Debug),
+    );
     if let Control::ConnResp { .. } = message {
         if let Some(owner) = owner {
             world.ledger.link_mut(owner.link).answered = true;
@@ -182,7 +198,13 @@ fn feed_eager<D: Dialect>(
     let stray = world.is_stray(host, imm);
     let before = engine.counters().strays;
     let fate = engine.on_eager(imm, len, rx);
-    stray_counted(world, engine, host, before, stray);
+    stray_counted(
+        world,
+        engine,
+        host,
+        before,
+        stray.then_some(&(imm, len) as &dyn Debug),
+    );
     let node = world.node_mut(host);
     let bounce = &mut node.bounce[usize::from(rx.rail)];
     match fate {

@@ -4,7 +4,7 @@
 use ofi_rdma::{Lane, RegionId, Wire};
 
 use crate::ledger::{Owner, Part, RECV, Role, SEND};
-use crate::view::{Control, Imm, ctrl_key};
+use crate::view::{Control, Imm, ctrl_key, immediate};
 use crate::world::World;
 
 /// Source and target of an operation.
@@ -55,7 +55,7 @@ impl World {
                 region,
                 remote_addr,
                 remote_key,
-                imm,
+                data,
                 ..
             } => {
                 let segment = Segment {
@@ -65,7 +65,7 @@ impl World {
                     remote_key,
                 };
                 self.judge_source(route.src, region, addr, len)
-                    .and_then(|()| self.judge_write(route, imm, segment))
+                    .and_then(|()| self.judge_write(route, data, segment))
             }
             Wire::EagerCopy {
                 rx,
@@ -299,11 +299,15 @@ impl World {
     fn judge_write(
         &mut self,
         route: Route,
-        imm: Option<u32>,
+        data: Option<u64>,
         seg: Segment,
     ) -> Result<Owner, String> {
-        let imm = imm.ok_or("a write without an immediate, which nobody asked for")?;
-        let imm = Imm::read(imm, self.ledger.seq_bits);
+        let data = data.ok_or("a write without an immediate, which nobody asked for")?;
+        let told = (data >> 32).checked_sub(1);
+        if told != self.config.tells_lengths().then_some(seg.len) {
+            return Err(format!("{data:#x}: the length of {seg:?} in it"));
+        }
+        let imm = Imm::read(immediate(data), self.ledger.seq_bits);
         let owner = self.data_owner(route.dst, imm)?;
         let Owner { link, k, .. } = owner;
         let sizes = self.ledger.link(link).plan.sizes(k, &self.config);

@@ -8,7 +8,7 @@ use crate::memory::index;
 use crate::ops::Fate;
 use crate::report::What;
 use crate::timeline::Happening;
-use crate::view::Imm;
+use crate::view::{Imm, immediate};
 use crate::world::{CqEntry, World};
 
 /// ECONNABORTED: what a provider says of a peer that died.
@@ -37,7 +37,7 @@ struct Landing {
     remote_addr: u64,
     remote_key: u64,
     len: u64,
-    imm: u32,
+    data: u64,
 }
 
 impl World {
@@ -47,9 +47,10 @@ impl World {
         op.landed = true;
         let (dst, wire, owner, repeated) = (op.dst, op.wire, op.owner, op.repeated);
         let lost = matches!(op.fate, Fate::Bad { lands: false, .. });
+        let dropped = lost || (repeated && self.too_late(owner));
         if self.node(dst).dead {
             self.ops.get_mut(number).landed = false;
-        } else if !lost && !(repeated && self.too_late(owner)) {
+        } else if !dropped {
             self.note(
                 dst,
                 What::Land,
@@ -63,17 +64,17 @@ impl World {
                     len,
                     remote_addr,
                     remote_key,
-                    imm,
+                    data,
                     ..
                 } => {
                     let rail = self.ops.get(number).lane.rail();
-                    let imm = imm.unwrap_or(0);
+                    let data = data.unwrap_or(0);
                     let landing = Landing {
                         rail,
                         remote_addr,
                         remote_key,
                         len,
-                        imm,
+                        data,
                     };
                     self.land_write(number, landing);
                 }
@@ -254,19 +255,20 @@ impl World {
             remote_addr,
             remote_key,
             len,
-            imm,
+            data,
         } = landing;
         let memory = &self.node(dst).memory;
         let Some(mut to) = memory.remote_access(rail, remote_key, remote_addr, len) else {
             self.miss(number);
             return;
         };
-        self.judge_landing(number, imm, to, len);
+        self.judge_landing(number, immediate(data), to, len);
         let shifted = self.config.faults.sabotage == Sabotage::Misplace && len > 0;
         if shifted && self.sabotage_now() {
             to += 64;
         }
         self.carry(number, to, len);
+        let told = self.config.report_len;
         let mut reported = len;
         let sabotage = self.config.faults.sabotage;
         let of_report = matches!(
@@ -281,14 +283,14 @@ impl World {
                     dst,
                     rail,
                     CqEntry::RemoteWrite {
-                        imm,
-                        len: Some(len),
+                        data,
+                        len: told.then_some(len),
                     },
                 ),
             }
         }
-        let len = self.config.report_len.then_some(reported);
-        self.complete(dst, rail, CqEntry::RemoteWrite { imm, len });
+        let len = told.then_some(reported);
+        self.complete(dst, rail, CqEntry::RemoteWrite { data, len });
     }
 
     /// A write found no region: legal only once its receiver has closed.

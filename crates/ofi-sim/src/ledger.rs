@@ -2,11 +2,15 @@
 //! be seen on the wire and in memory.
 
 use ofi_rdma::RegionId;
+use ofi_rdma::limits::ID_QUARANTINE;
 
 use crate::pattern::Plan;
 
 /// Ids below this fit the wire (protocol 2c.1).
 const IDS: u32 = 1 << 18;
+
+/// Ids from here on are never reached in a simulation.
+pub(crate) const UNUSED_IDS: u32 = 1 << 17;
 
 /// What an id of a host belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +30,13 @@ struct IdUse {
     link: u16,
     life: u32,
     role: Role,
+    /// Ids that this host had taken before.
+    taken: u64,
 }
+
+/// Takings of ids after which a freed one may be in use again, unknown to the ledger until its first
+/// message: less than the quarantine of ids.
+const RESTS: u64 = ID_QUARANTINE as u64 / 2;
 
 /// What an operation is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,6 +214,7 @@ pub(crate) struct Truth {
 pub(crate) struct Ledger {
     pub(crate) links: Vec<Truth>,
     ids: Vec<Vec<Option<IdUse>>>,
+    taken: Vec<u64>,
     regions: Vec<Vec<u16>>,
     /// Bits of a sequence number.
     pub(crate) seq_bits: u32,
@@ -220,6 +231,7 @@ impl Ledger {
         Self {
             links: Vec::new(),
             ids,
+            taken: vec![0; hosts],
             regions,
             seq_bits,
             inflight_max,
@@ -287,11 +299,18 @@ impl Ledger {
                 "host {host} gives id {id} away, which {before:?} still has"
             ));
         }
+        self.taken[usize::from(host)] += 1;
+        let taken = self.taken[usize::from(host)];
         let table = &mut self.ids[usize::from(host)];
         if at >= table.len() {
             table.resize(at + 1, None);
         }
-        table[at] = Some(IdUse { link, life, role });
+        table[at] = Some(IdUse {
+            link,
+            life,
+            role,
+            taken,
+        });
         let side = match role {
             Role::Listener => return Ok(()),
             Role::Send => SEND,
@@ -318,13 +337,22 @@ impl Ledger {
         (usage.role == role).then_some((usage.link, usage.life))
     }
 
-    /// Whether nothing that can take a message of a peer for `role` has this id of `host`.
+    /// Whether this id of `host` is another's, or nobody's any more, so that a message for `role`
+    /// with it finds nobody. False for an id that may be in use without the ledger knowing.
     pub(crate) fn is_foreign(&self, host: u8, id: u32, role: Role) -> bool {
-        let at = usize::try_from(id).unwrap_or(usize::MAX);
-        match self.ids[usize::from(host)].get(at).copied().flatten() {
-            None => true,
-            Some(usage) => usage.role != role || self.link(usage.link).life != usage.life,
+        if id >= UNUSED_IDS {
+            return true;
         }
+        let at = usize::try_from(id).unwrap_or(usize::MAX);
+        self.ids[usize::from(host)]
+            .get(at)
+            .copied()
+            .flatten()
+            .is_some_and(|usage| {
+                let over = self.link(usage.link).life != usage.life;
+                let rests = self.taken[usize::from(host)] - usage.taken < RESTS;
+                (over && rests) || (!over && usage.role != role)
+            })
     }
 
     /// Ids that were ever seen of `host`, plus one.

@@ -17,8 +17,8 @@
 //!
 //! `config` and `spec` (what is simulated, as a value and as a line of text), `rng`, `timeline`;
 //! `memory`, `bounce`, `ops`, `world` (what there is); `post`, `land`, `stray`, `harvest` (what
-//! happens); `link`, `caller` (who asks for it); `pattern`, `view`, `ledger`, `judge` (what has to be
-//! true); `sim` (the loop), `report`.
+//! happens); `link`, `caller` (who asks for it); `pattern`, `view`, `ledger`, `judge`, `verdict` (what
+//! has to be true); `sim` (the loop), `report`.
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
@@ -40,6 +40,7 @@ mod sim;
 mod spec;
 mod stray;
 mod timeline;
+mod verdict;
 mod view;
 mod world;
 

@@ -392,7 +392,7 @@ fn engine_config(config: &SimConfig, host: u8) -> Config {
             KeyWidth::Short
         },
         lengths_told: config.report_len,
-        cq_data_bytes: 8,
+        cq_data_bytes: if config.wide_data { 8 } else { 4 },
         eager_max: u32::try_from(config.eager_max).ok(),
         min_stripe_bytes: config.stripe.into(),
         small_max_bytes: config.small_max.into(),

@@ -92,6 +92,7 @@ const KEYS: &[Key] = keys![
     "longkeys" 0 1 => long_keys: bool,
     "virt" 0 1 => virt_addr: bool,
     "len" 0 1 => report_len: bool,
+    "wide" 0 1 => wide_data: bool,
     "close" 0 1 => close_messages: bool,
     "eager" -1 65_536 => eager_max: i32,
     "stripe" 1 1_073_741_824 => stripe: u32,

@@ -3,7 +3,7 @@
 
 use ofi_rdma::{Lane, PeerAddr, Wire};
 
-use crate::ledger::Role;
+use crate::ledger::{Role, UNUSED_IDS};
 use crate::timeline::Happening;
 use crate::view::Imm;
 use crate::world::{CqEntry, World};
@@ -27,11 +27,11 @@ impl World {
     fn foreign_id(&mut self, host: u8, role: Role) -> u32 {
         let bound = self.ledger.id_bound(host);
         let known = u32::try_from(self.rng.below(u64::from(bound) + 1)).unwrap_or(0);
-        if self.ledger.is_foreign(host, known, role) && known < bound {
+        if self.ledger.is_foreign(host, known, role) {
             return known;
         }
         // Far beyond anything that is given away while this runs.
-        let far = 0x2_0000 + self.rng.below(0x1_FFFF);
+        let far = u64::from(UNUSED_IDS) + self.rng.below(0x1_FFFF);
         u32::try_from(far).unwrap_or(0)
     }
 
@@ -120,10 +120,16 @@ impl World {
     }
 
     fn stray_write(&mut self, host: u8) {
-        let imm = self.stray_imm(host);
+        // Nobody agreed on anything above the immediate: what stands there is not looked at.
+        let above = if self.config.wide_data {
+            self.rng.below(1 << 20) << 32
+        } else {
+            0
+        };
+        let data = u64::from(self.stray_imm(host)) | above;
         let rail = u8::try_from(self.rng.below(self.config.rails.into())).unwrap_or(0);
         let len = self.config.report_len.then_some(self.rng.below(1 << 20));
-        self.complete(host, rail, CqEntry::RemoteWrite { imm, len });
+        self.complete(host, rail, CqEntry::RemoteWrite { data, len });
     }
 
     fn stray_eager(&mut self, host: u8) {

@@ -92,6 +92,11 @@ impl Control {
     }
 }
 
+/// The immediate in CQ data: its low half.
+pub(crate) fn immediate(data: u64) -> u32 {
+    u32::try_from(data & u64::from(u32::MAX)).unwrap_or(0)
+}
+
 /// Key of rail `rail` in a CTRL with keys of `width` bytes.
 pub(crate) fn ctrl_key(bytes: &[u8], rail: usize, width: usize) -> u64 {
     if width == 4 {

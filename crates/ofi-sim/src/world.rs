@@ -37,7 +37,7 @@ pub(crate) enum CqEntry {
         owner: Option<Owner>,
     },
     /// A peer wrote with an immediate.
-    RemoteWrite { imm: u32, len: Option<u64> },
+    RemoteWrite { data: u64, len: Option<u64> },
     /// A control message lies in the buffer of an operation.
     Control { op: u32 },
     /// An eager message lies in a bounce buffer.
@@ -181,8 +181,14 @@ impl World {
                 ops.release(op);
             }
         }
-        let control = node.control.iter_mut().flat_map(|lane| lane.waiting.drain(..));
-        let eager = node.bounce.iter_mut().flat_map(|lane| lane.waiting.drain(..));
+        let control = node
+            .control
+            .iter_mut()
+            .flat_map(|lane| lane.waiting.drain(..));
+        let eager = node
+            .bounce
+            .iter_mut()
+            .flat_map(|lane| lane.waiting.drain(..));
         control.chain(eager).for_each(|op| ops.release(op));
     }
 

@@ -3,6 +3,7 @@
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
+use super::connect::agreed;
 use crate::comm::{CommKind, Peer};
 use crate::dialect::Dialect;
 use crate::engine::Engine;
@@ -11,6 +12,7 @@ use crate::event::Stray;
 use crate::key::CommKey;
 use crate::port::{Lane, RailPort};
 use crate::state::{CommInput, CommState};
+use crate::wire::capability::Capabilities;
 use crate::wire::conn::Conn;
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
@@ -112,10 +114,13 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             self.stray(Stray::Conn(conn.remote_id));
             return Ok(None);
         };
+        let wants = self.config.capabilities().has(Capabilities::WANTS_LENGTHS);
+        let len_in_data = agreed(wants, conn.capabilities, Capabilities::TELLS_LENGTHS);
         let (child, _) = self.new_comm(CommKind::Recv, state, now_ms)?;
         if let Some(c) = self.comms.get_mut(child) {
             c.peer = peer;
             c.refusal = refusal;
+            c.len_in_data = len_in_data;
             c.remote_id = conn.local_id;
         }
         if let Some(l) = self.comms.get_mut(listener) {

@@ -14,6 +14,7 @@ use crate::limits::EP_NAME_BYTES;
 use crate::outbox::Waiting;
 use crate::port::{Cause, Lane, RailPort};
 use crate::state::{CommInput, CommState};
+use crate::wire::capability::Capabilities;
 use crate::wire::conn::Conn;
 
 /// Whom to connect to: what the handle said.
@@ -109,6 +110,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if let Some((what, ours, theirs)) = self.mismatch(&answer) {
             return self.fail(key, None, Why::Mismatch { what, ours, theirs });
         }
+        let tells = self.config.capabilities().has(Capabilities::TELLS_LENGTHS);
         match self.resolve_all(&answer, port) {
             Err((lane, cause)) => self.fail(key, None, Why::Unreachable { lane, cause }),
             Ok(peer) => {
@@ -117,6 +119,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 };
                 comm.peer = peer;
                 comm.remote_id = answer.local_id;
+                comm.len_in_data = agreed(tells, answer.capabilities, Capabilities::WANTS_LENGTHS);
                 comm.step(CommInput::AnswerTaken);
                 comm.since_ms = now_ms;
                 comm.moved = true;
@@ -191,6 +194,12 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             remote_id: comm.remote_id,
             control_names: self.config.control_names,
             data_names: self.config.data_names,
+            capabilities: Some(self.config.capabilities()),
         }))
     }
+}
+
+/// Whether we have our part of something and the peer said that it has its own.
+pub(super) fn agreed(ours: bool, theirs: Option<Capabilities>, flag: u16) -> bool {
+    ours && theirs.is_some_and(|word| word.has(flag))
 }

@@ -53,9 +53,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     fn finish_own(&mut self, named: Named, lane: Lane, result: Result<(), Cause>) -> Option<Key> {
         let key = named.owner;
         let comm = self.comms.get_mut(key)?;
-        if !core::mem::take(&mut comm.own_flying) {
-            return None;
-        }
+        // Only the one that is due: a repeated completion of another is a stray.
+        comm.own_flying.take_if(|op| *op == named.op)?;
         comm.flying -= 1;
         comm.moved = true;
         if let Err(cause) = result {

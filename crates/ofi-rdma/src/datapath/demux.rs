@@ -16,6 +16,7 @@ use crate::request::Kind;
 use crate::state::CommState;
 use crate::window::{Lookup, Slot};
 use crate::wire::MessageType;
+use crate::wire::capability::length_in;
 use crate::wire::close::Close;
 use crate::wire::conn::Conn;
 use crate::wire::ctrl::Ctrl;
@@ -30,21 +31,37 @@ pub enum RxFate {
     Held,
 }
 
+/// The low half of CQ data: the immediate (decision 3).
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the low half is what is wanted"
+)]
+const fn immediate(data: u64) -> u32 {
+    data as u32
+}
+
 impl<D: Dialect, S: Policy> Engine<D, S> {
-    /// A write of a peer landed: `FI_REMOTE_WRITE`, with the immediate, and with the length where
-    /// the provider says it (libfabric 1.17 does not on TCP: providers 1a).
+    /// A write of a peer landed: `FI_REMOTE_WRITE`, with its CQ data (the immediate is the low half),
+    /// and with the length where the provider says it (libfabric 1.17 does not on TCP: providers 1a).
     #[inline]
-    pub fn on_remote_write(&mut self, imm: u32, len: Option<u64>) {
-        let fields = D::decode_imm(imm);
+    pub fn on_remote_write(&mut self, data: u64, len: Option<u64>) {
+        let fields = D::decode_imm(immediate(data));
         let found = self.by_id.get(fields.comm).and_then(|key| {
             let comm = self.comms.get(key)?;
             let fits = comm.kind == CommKind::Recv && comm.takes_messages();
             match comm.window.lookup(fields.seq) {
-                Lookup::Within(Slot::Active(index)) if fits => Some((key, index)),
+                Lookup::Within(Slot::Active(index)) if fits => {
+                    let told = if comm.len_in_data {
+                        length_in(data)
+                    } else {
+                        None
+                    };
+                    Some((key, index, len.or(told)))
+                }
                 _ => None,
             }
         });
-        let Some((comm, index)) = found else {
+        let Some((comm, index, len)) = found else {
             return self.stray(Stray::Write(fields.comm, fields.seq));
         };
         self.segment(comm, index, fields.nseg, len);

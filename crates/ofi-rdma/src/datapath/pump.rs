@@ -10,6 +10,7 @@ use crate::key::Named;
 use crate::limits::{BUSY_TRIES_PER_LANE, CLOSE_BYTES, CONN_BYTES};
 use crate::outbox::Waiting;
 use crate::port::{Lane, Outcome, RailPort, Token, Wire};
+use crate::wire::capability::with_length;
 use crate::wire::close::Close;
 use crate::wire::conn::Conn;
 use crate::wire::ctrl::{Ctrl, ctrl_bytes};
@@ -265,6 +266,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             _ => {
                 let comm = self.comms.get(request.comm)?;
                 let imm = D::encode_imm(request.need, comm.remote_id, request.seq);
+                let data = match comm.len_in_data {
+                    true => with_length(imm, waiting.len),
+                    false => u64::from(imm),
+                };
                 let offset = u64::from(waiting.offset);
                 Wire::Write {
                     peer: comm.peer.data[rail],
@@ -273,7 +278,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                     region,
                     remote_addr: request.wire_addr.wrapping_add(offset),
                     remote_key: request.keys[rail],
-                    imm: (!request.no_imm).then_some(imm),
+                    data: (!request.no_imm).then_some(data),
                 }
             }
         })
@@ -295,7 +300,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             comm.flying += 1;
             comm.moved = true;
             if waiting.op.is_own() {
-                comm.own_flying = true;
+                comm.own_flying = Some(waiting.op);
             }
         }
         self.news();

@@ -1,5 +1,6 @@
 //! CONN and `CONN_RESP`, 528 bytes (protocol 2c.3).
 
+use super::capability::Capabilities;
 use super::{DecodeError, MessageType, le_u16, le_u32, le_u64, put};
 use crate::limits::{CONN_BYTES, EP_NAME_BYTES, MAX_RAILS};
 use crate::port::EpName;
@@ -26,6 +27,8 @@ pub struct Conn {
     pub control_names: [EpName; MAX_RAILS],
     /// Names of data endpoints; entries from `rails` on are empty.
     pub data_names: [EpName; MAX_RAILS],
+    /// What our own peers say in bytes that BASE leaves unused.
+    pub capabilities: Option<Capabilities>,
 }
 
 impl Conn {
@@ -41,6 +44,9 @@ impl Conn {
         put(out, 12, self.remote_id.to_le_bytes());
         encode_names(out, CONTROL_NAMES, &self.control_names, self.control_rails);
         encode_names(out, DATA_NAMES, &self.data_names, self.rails);
+        if let Some(word) = self.capabilities {
+            word.encode(self, out);
+        }
         CONN_BYTES
     }
 
@@ -61,7 +67,7 @@ impl Conn {
         };
         let rails = decode_rails(bytes, 2, "num_rails")?;
         let control_rails = decode_rails(bytes, 4, "num_control_rails")?;
-        Ok(Self {
+        let mut conn = Self {
             is_response,
             rails,
             control_rails,
@@ -69,7 +75,10 @@ impl Conn {
             remote_id: decode_id(bytes, 12, "remote_comm_id")?,
             control_names: decode_names(bytes, CONTROL_NAMES, control_rails)?,
             data_names: decode_names(bytes, DATA_NAMES, rails)?,
-        })
+            capabilities: None,
+        };
+        conn.capabilities = Capabilities::decode(&conn, bytes);
+        Ok(conn)
     }
 }
 
@@ -158,6 +167,7 @@ mod tests {
             remote_id: 0x22222,
             control_names,
             data_names,
+            capabilities: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The bytes of control messages and of the connection handle: views of hostile bytes on one side,
 //! meanings on the other. Every decoder is total.
 
+pub mod capability;
 pub mod close;
 pub mod conn;
 pub mod ctrl;

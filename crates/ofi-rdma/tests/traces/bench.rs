@@ -142,6 +142,8 @@ pub(crate) fn config(rails: u8, control_rails: u8) -> Config {
         control_names: names(control_rails, Lane::control),
         data_names: names(rails, Lane::data),
         key_width: KeyWidth::Short,
+        lengths_told: true,
+        cq_data_bytes: 4,
         eager_max: Some(8192),
         min_stripe_bytes: 64 << 10,
         small_max_bytes: 64,

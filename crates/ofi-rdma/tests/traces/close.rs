@@ -15,7 +15,7 @@ fn b9_close_says_how_many_ctrls_there_were() {
     settings.close_messages = true;
     let mut b = Bench::new(settings);
     let comm = b.receiver(1, 1);
-    for seq in 0..3 {
+    for seq in 0..3_u64 {
         let req = b.irecv(comm, ADDR, 64, KEYS);
         let sent = b.post();
         b.engine.on_local(sent.token);
@@ -51,6 +51,36 @@ fn no_close_without_a_ctrl_or_by_default() {
     b.done(req, 64);
     b.engine.close(comm, 0).expect("close");
     b.quiet();
+}
+
+/// A completion of `CONN_RESP` that comes again while CLOSE is at the provider is a stray: it must not
+/// end the communicator before the provider gave CLOSE back.
+#[test]
+fn a_repeated_completion_is_not_taken_for_another() {
+    let mut settings = config(1, 1);
+    settings.close_messages = true;
+    let mut b = Bench::new(settings);
+    let (listener, _) = b.engine.listen().expect("listen");
+    b.engine.on_control(&conn(0, 1, 1, 0, 0));
+    assert_eq!(b.engine.poll_accept(listener, 0, &mut b.port), Ok(None));
+    let answer = b.post();
+    b.engine.on_local(answer.token);
+    let comm = b
+        .engine
+        .poll_accept(listener, 0, &mut b.port)
+        .expect("accept")
+        .expect("accepted");
+    let req = b.irecv(comm, ADDR, 64, KEYS);
+    let sent = b.post();
+    b.engine.on_local(sent.token);
+    b.engine.on_remote_write(0x1000_0400, Some(64));
+    b.done(req, 64);
+    b.engine.close(comm, 0).expect("close");
+    let close = b.post();
+    b.engine.on_local(answer.token);
+    assert_eq!((b.engine.counters().strays, b.engine.live_comms()), (1, 2));
+    b.engine.on_local(close.token);
+    assert_eq!((b.engine.counters().strays, b.engine.live_comms()), (1, 1));
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn assert_write(posted: &Posted, imm: u32, len: u64) {
         region: REGION,
         remote_addr: REMOTE,
         remote_key: KEY.into(),
-        imm: Some(imm),
+        data: Some(imm.into()),
     };
     assert_eq!((posted.lane, posted.wire), (Lane::data(0), expected));
 }
@@ -273,7 +273,7 @@ fn b7_four_rails_at_the_sender() {
             region: REGION,
             remote_addr: REMOTE + offset,
             remote_key: u64::from(keys[usize::from(rail)]),
-            imm: Some(0x4000_0401),
+            data: Some(0x4000_0401),
         };
         assert_eq!((posted.lane, posted.wire), (Lane::data(rail), expected));
     }
@@ -298,10 +298,12 @@ fn b7_four_rails_at_the_receiver() {
         lanes.push(sent.lane);
         b.engine.on_local(sent.token);
         for _ in 0..3 {
-            b.engine.on_remote_write(0x4000_0400 | seq, Some(262_144));
+            b.engine
+                .on_remote_write(0x4000_0400 | u64::from(seq), Some(262_144));
             b.pending(req);
         }
-        b.engine.on_remote_write(0x4000_0400 | seq, Some(262_144));
+        b.engine
+            .on_remote_write(0x4000_0400 | u64::from(seq), Some(262_144));
         b.done(req, MIB);
     }
     // CTRL goes round the control rails (32 bytes, below the threshold of 64: protocol 2c.4).
@@ -319,10 +321,10 @@ fn b8_a_receiver_that_wants_no_completion_gets_plain_writes() {
     a.engine.on_control(&ctrl(5, 0, 0, 4096, REMOTE, &[KEY]));
     let req = a.isend(comm, ADDR, 4096);
     let write = a.post();
-    let Wire::Write { imm, len, .. } = write.wire else {
+    let Wire::Write { data, len, .. } = write.wire else {
         panic!("{write:?}")
     };
-    assert_eq!((imm, len), (None, 4096));
+    assert_eq!((data, len), (None, 4096));
     a.engine.on_local(write.token);
     a.done(req, 4096);
 }
@@ -375,7 +377,8 @@ fn sequence_numbers_wrap_on_the_wire() {
         let req = irecv(&mut b, comm, 64);
         let sent = b.post();
         assert_ctrl(&sent, seq, 64);
-        b.engine.on_remote_write(0x1000_0400 | seq, Some(64));
+        b.engine
+            .on_remote_write(0x1000_0400 | u64::from(seq), Some(64));
         b.engine.on_local(sent.token);
         b.done(req, 64);
     }
