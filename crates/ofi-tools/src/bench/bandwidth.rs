@@ -32,9 +32,9 @@ pub(crate) fn run(ctx: &mut Context<'_>, mode: Mode) -> Result<(), Fail> {
     Ok(())
 }
 
-fn point(ctx: &mut Context<'_>, mode: Mode, size: usize, window: usize) -> Result<(), Fail> {
+fn point(ctx: &mut Context<'_>, mode: Mode, size: usize, asked: usize) -> Result<(), Fail> {
     let width = ctx.mesh.width();
-    let window = window
+    let window = asked
         .min(ctx.plan.pool / (width * Spec::stride(size)))
         .max(1);
     ctx.begin(mode, &format!("{} B, window {window}", human(size)));
@@ -50,6 +50,7 @@ fn point(ctx: &mut Context<'_>, mode: Mode, size: usize, window: usize) -> Resul
             mode,
             size,
             window,
+            window_asked: asked,
             comms: width,
             iterations,
             messages: total.messages,

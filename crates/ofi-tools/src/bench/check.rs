@@ -80,6 +80,7 @@ fn point(
             mode: Mode::Check,
             size: max,
             window,
+            window_asked: window,
             comms: width,
             iterations: messages,
             messages: total.messages,

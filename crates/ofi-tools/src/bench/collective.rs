@@ -98,6 +98,7 @@ fn point(ctx: &mut Context<'_>, mode: Mode, (size, window): (usize, usize)) -> R
             mode,
             size: job.size,
             window,
+            window_asked: window,
             comms: ctx.mesh.width(),
             iterations: count,
             messages: total.messages,

@@ -51,6 +51,7 @@ fn point(ctx: &mut Context<'_>, size: usize) -> Result<(), Fail> {
             mode: Mode::Lat,
             size,
             window: 1,
+            window_asked: 1,
             comms: 1,
             iterations: rounds,
             messages: total.messages,

@@ -171,7 +171,7 @@ impl Board {
                     if posted > done {
                         format!(", waiting for message {}", g.oldest.load(Ordering::Relaxed))
                     } else {
-                        format!(", message {posted} not taken by the plugin")
+                        format!(", message {posted} not posted yet")
                     },
                 ));
             }

@@ -19,8 +19,9 @@ pub(crate) struct Row {
     pub(crate) mode: Mode,
     /// Bytes of a message; of the whole buffer in collectives; the upper bound in check.
     pub(crate) size: usize,
-    /// Messages in flight on a communicator, at most.
+    /// Messages in flight on a communicator, at most: as asked for, clipped to the pool.
     pub(crate) window: usize,
+    pub(crate) window_asked: usize,
     /// Communicators used in each direction.
     pub(crate) comms: usize,
     /// Messages per flow, or operations.

@@ -1,6 +1,6 @@
 //! `--plot`: latency and bandwidth over size, both on logarithmic axes, as an SVG of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::row::Row;
 use crate::bench::plan::Mode;
@@ -19,7 +19,10 @@ const COLORS: [&str; 10] = [
 
 /// Points of one line: size, value.
 type Line = Vec<(f64, f64)>;
-type Series = BTreeMap<(Mode, usize, usize), Line>;
+/// Mode, window, communicators.
+type Key = (Mode, usize, usize);
+type Series = BTreeMap<Key, Line>;
+type Colors = BTreeMap<Key, &'static str>;
 
 /// The whole picture.
 pub(crate) fn draw(title: &str, rows: &[Row]) -> String {
@@ -31,16 +34,19 @@ pub(crate) fn draw(title: &str, rows: &[Row]) -> String {
     let height = TOP + PLOT_HEIGHT + 70.0 + 20.0 * lines as f64;
     let mut svg = Svg::new(height);
     svg.text((WIDTH / 2.0, 32.0), ("middle", 20), title);
-    svg.panel(LEFT[0], "median latency, microseconds", &latency);
-    svg.panel(LEFT[1], "bus bandwidth, GB/s", &bandwidth);
+    // One colour for a series in both panels.
+    let keys: BTreeSet<Key> = latency.keys().chain(bandwidth.keys()).copied().collect();
+    let colors: Colors = keys.into_iter().zip(COLORS.into_iter().cycle()).collect();
+    svg.panel(LEFT[0], ("median latency, microseconds", &latency), &colors);
+    svg.panel(LEFT[1], ("bus bandwidth, GB/s", &bandwidth), &colors);
     svg.finish()
 }
 
 fn series(rows: &[Row], value: impl Fn(&Row) -> Option<f64>) -> Series {
     let mut out = Series::new();
-    for row in rows.iter().filter(|r| r.size > 0) {
+    for row in rows.iter().filter(|r| r.size > 0 && r.mode != Mode::Check) {
         if let Some(v) = value(row).filter(|v| *v > 0.0) {
-            let key = (row.mode, row.window, row.comms);
+            let key = (row.mode, row.window_asked, row.comms);
             out.entry(key).or_default().push((row.size as f64, v));
         }
     }
@@ -129,7 +135,7 @@ impl Svg {
         ));
     }
 
-    fn panel(&mut self, left: f64, title: &str, series: &Series) {
+    fn panel(&mut self, left: f64, (title, series): (&str, &Series), colors: &Colors) {
         self.text((left + PANEL / 2.0, TOP - 18.0), ("middle", 15), title);
         if series.is_empty() {
             let middle = (left + PANEL / 2.0, TOP + PLOT_HEIGHT / 2.0);
@@ -142,7 +148,7 @@ impl Svg {
         let y = Axis::over(points().map(|p| p.1), 10.0, (bottom, -PLOT_HEIGHT));
         self.grid(left, x, y);
         for (i, (key, line)) in series.iter().enumerate() {
-            let color = COLORS[i % COLORS.len()];
+            let color = colors.get(key).copied().unwrap_or(COLORS[0]);
             self.curve(line, (x, y), color);
             let at = (left, bottom + 62.0 + 20.0 * i as f64);
             self.legend(at, color, &label(*key));
@@ -206,7 +212,7 @@ impl Svg {
     }
 }
 
-fn label((mode, window, comms): (Mode, usize, usize)) -> String {
+fn label((mode, window, comms): Key) -> String {
     match (mode, comms) {
         (Mode::Lat, _) => "lat (half round trip)".to_owned(),
         (_, 1) => format!("{}, window {window}", mode.name()),
@@ -239,6 +245,7 @@ mod tests {
             mode,
             size,
             window: 8,
+            window_asked: 8,
             comms: 1,
             iterations: 1,
             messages: 1,

@@ -114,6 +114,7 @@ mod tests {
             mode: Mode::Allreduce,
             size: 1 << 20,
             window: 8,
+            window_asked: 8,
             comms: 2,
             iterations: 100,
             messages: 4800,
