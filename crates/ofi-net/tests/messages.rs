@@ -3,10 +3,14 @@
 
 mod common;
 
-use common::{Buffer, Side, config, connect, finish, irecv, isend, on_each_provider, pattern};
+use common::{
+    Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, tells_lengths,
+    until, wait,
+};
+use ofi_net::{Code, CommWord, Config};
 
 /// Sends one message of `sent` bytes to a receive of `room`, receive first or send first.
-fn exchange(a: &Side, b: &Side, comms: (ofi_net::CommWord, ofi_net::CommWord), case: Case) {
+fn exchange(a: &Side, b: &Side, comms: (CommWord, CommWord), case: Case) {
     let Case {
         seed,
         sent,
@@ -24,8 +28,15 @@ fn exchange(a: &Side, b: &Side, comms: (ofi_net::CommWord, ofi_net::CommWord), c
         (s, irecv(&b.net, recv, &mut sink, 32, room))
     };
     let moved = sent.min(room);
-    let sizes = finish(&a.net, s, &b.net, r);
-    assert_eq!(sizes, (moved as u64, moved as u64), "{case:?}");
+    let (told_sender, told_receiver) = finish(&a.net, s, &b.net, r);
+    assert_eq!(told_sender, moved as u64, "{case:?}");
+    // The length of an eager message is always told.
+    let eager = !recv_first && sent <= 8192;
+    let exact = tells_lengths() || eager || sent >= room;
+    assert!(
+        told_receiver == moved as u64 || (!exact && told_receiver == room as u64),
+        "{case:?}"
+    );
     let source = source.free(&a.net, send);
     let sink = sink.free(&b.net, recv);
     assert!(
@@ -91,15 +102,261 @@ fn sizes_over(rails: u8) {
 
 #[test]
 fn every_size_over_one_rail() {
-    on_each_provider("every_size_over_one_rail", || sizes_over(1));
+    in_one_process("every_size_over_one_rail", || sizes_over(1));
 }
 
 #[test]
 fn every_size_over_two_rails() {
-    on_each_provider("every_size_over_two_rails", || sizes_over(2));
+    in_one_process("every_size_over_two_rails", || sizes_over(2));
 }
 
 #[test]
 fn every_size_over_four_rails() {
-    on_each_provider("every_size_over_four_rails", || sizes_over(4));
+    in_one_process("every_size_over_four_rails", || sizes_over(4));
+}
+
+/// A message longer than the receive is cut on both sides, a shorter one fills a part (2e.6).
+fn truncation() {
+    let (a, b) = (Side::new(config(2)), Side::new(config(2)));
+    let comms = connect(&a.net, &b.net);
+    let pairs = [
+        (2 << 20, 1 << 20),
+        (1 << 20, 2 << 20),
+        (5000, 4096),
+        (4096, 5000),
+        (100, 0),
+        (0, 100),
+    ];
+    for (seed, (sent, room)) in pairs.into_iter().enumerate() {
+        for recv_first in [true, false] {
+            exchange(
+                &a,
+                &b,
+                comms,
+                Case {
+                    seed,
+                    sent,
+                    room,
+                    recv_first,
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn messages_are_cut_on_either_side() {
+    in_one_process("messages_are_cut_on_either_side", truncation);
+}
+
+/// Receives first, or sends first, by turns; the 10-bit sequence wraps twice.
+fn wrap() {
+    let (a, b) = (Side::new(config(1)), Side::new(config(1)));
+    let (send, recv) = connect(&a.net, &b.net);
+    let mut source = Buffer::new(&a.net, send, pattern(5, 4096));
+    let mut sink = Buffer::new(&b.net, recv, vec![0; 4096]);
+    for n in 0..2200 {
+        let len = (n * 37) % 4096;
+        let (s, r) = if n % 3 == 0 {
+            let s = isend(&a.net, send, &mut source, 0, len);
+            (s, irecv(&b.net, recv, &mut sink, 0, len))
+        } else {
+            let r = irecv(&b.net, recv, &mut sink, 0, len);
+            (isend(&a.net, send, &mut source, 0, len), r)
+        };
+        assert_eq!(
+            finish(&a.net, s, &b.net, r),
+            (len as u64, len as u64),
+            "message {n}"
+        );
+        assert!(sink.bytes[..len] == source.bytes[..len], "message {n}");
+        sink.bytes.fill(0);
+    }
+}
+
+#[test]
+fn sequences_wrap() {
+    in_one_process("sequences_wrap", wrap);
+}
+
+/// 128 in flight, and the next is "not now", not an error (decision 10); all arrive.
+fn full_window(eager_max: Option<u32>) {
+    let config = || Config {
+        eager_max,
+        ..config(2)
+    };
+    let (a, b) = (Side::new(config()), Side::new(config()));
+    let (send, recv) = connect(&a.net, &b.net);
+    let mut source = Buffer::new(&a.net, send, pattern(9, 128 * 512));
+    let mut sink = Buffer::new(&b.net, recv, vec![0; 128 * 512]);
+    let sends: Vec<_> = (0..128)
+        .map(|n| isend(&a.net, send, &mut source, n * 512, 512))
+        .collect();
+    let (start, mr) = (source.at(0), source.mr);
+    for _ in 0..1000 {
+        // SAFETY: the buffer lives as long as the transport.
+        let more = unsafe { a.net.isend(send, start, 512, Some(mr)) }.unwrap();
+        assert_eq!(more, None, "a 129th send");
+    }
+    let recvs: Vec<_> = (0..128)
+        .map(|n| irecv(&b.net, recv, &mut sink, n * 512, 512))
+        .collect();
+    let (start, mr) = (sink.at(0), sink.mr);
+    // SAFETY: as above.
+    assert_eq!(
+        unsafe { b.net.irecv(recv, start, 512, Some(mr)) }.unwrap(),
+        None,
+        "a 129th receive"
+    );
+    let (mut left_a, mut left_b) = (sends, recvs);
+    until("128 messages", || {
+        left_a.retain(|&request| a.net.test(request).unwrap().is_none());
+        left_b.retain(|&request| b.net.test(request).unwrap().is_none());
+        (left_a.is_empty() && left_b.is_empty()).then_some(())
+    });
+    assert!(source.bytes == sink.bytes);
+}
+
+#[test]
+fn a_full_window_of_eager_messages_is_back_pressure() {
+    in_one_process("a_full_window_of_eager_messages_is_back_pressure", || {
+        full_window(Some(8192))
+    });
+}
+
+#[test]
+fn a_full_window_of_rendezvous_messages_is_back_pressure() {
+    in_one_process(
+        "a_full_window_of_rendezvous_messages_is_back_pressure",
+        || full_window(None),
+    );
+}
+
+/// More unread eager messages than buffers are posted, on one communicator; another one still works
+/// (2k.4).
+fn unread() {
+    let config = || Config {
+        posted_eager: (4, 8),
+        ..config(1)
+    };
+    let (a, b) = (Side::new(config()), Side::new(config()));
+    let first = connect(&a.net, &b.net);
+    let second = connect(&a.net, &b.net);
+    let mut source = Buffer::new(&a.net, first.0, pattern(3, 128 * 64));
+    let sends: Vec<_> = (0..128)
+        .map(|n| isend(&a.net, first.0, &mut source, n * 64, 64))
+        .collect();
+    for seed in 0..20 {
+        exchange(
+            &a,
+            &b,
+            second,
+            Case {
+                seed,
+                sent: 3000,
+                room: 3000,
+                recv_first: false,
+            },
+        );
+    }
+    let mut sink = Buffer::new(&b.net, first.1, vec![0; 128 * 64]);
+    for (n, s) in sends.into_iter().enumerate() {
+        let r = irecv(&b.net, first.1, &mut sink, n * 64, 64);
+        assert_eq!(finish(&a.net, s, &b.net, r), (64, 64), "message {n}");
+    }
+    assert!(source.bytes == sink.bytes);
+}
+
+#[test]
+fn unread_eager_data_starves_nobody() {
+    in_one_process("unread_eager_data_starves_nobody", unread);
+}
+
+fn flushes() {
+    let (a, b) = (Side::new(config(4)), Side::new(config(4)));
+    let (send, recv) = connect(&a.net, &b.net);
+    let mut sink = Buffer::new(&b.net, recv, vec![1; 4096]);
+    let (start, mr) = (sink.at(8), sink.mr);
+    for _ in 0..50 {
+        // SAFETY: the buffer lives as long as the transport.
+        let request = unsafe { b.net.iflush(recv, start, 100, mr) }.unwrap();
+        assert_eq!(wait(&b.net, request.unwrap()), 0);
+    }
+    // SAFETY: as above.
+    assert_eq!(
+        unsafe { b.net.iflush(recv, start, 0, mr) }.unwrap(),
+        None,
+        "no bytes, no request"
+    );
+    assert!(sink.bytes.iter().all(|&byte| byte == 1), "a flush reads");
+    b.net.close_recv(recv).unwrap();
+    // SAFETY: as above.
+    let late = unsafe { b.net.iflush(recv, start, 100, mr) }.unwrap_err();
+    assert_eq!(late.code(), Code::StaleComm);
+    a.net.close_send(send).unwrap();
+}
+
+#[test]
+fn flushes_complete_on_every_rail() {
+    in_one_process("flushes_complete_on_every_rail", flushes);
+}
+
+/// A transport connected to itself: one domain, both ends.
+fn to_itself() {
+    let side = Side::new(config(2));
+    let comms = connect(&side.net, &side.net);
+    for (seed, size) in [0, 10, 8192, 100_000, 1 << 20].into_iter().enumerate() {
+        exchange(
+            &side,
+            &side,
+            comms,
+            Case {
+                seed,
+                sent: size,
+                room: size,
+                recv_first: seed % 2 == 0,
+            },
+        );
+    }
+}
+
+#[test]
+fn a_device_talks_to_itself() {
+    in_one_process("a_device_talks_to_itself", to_itself);
+}
+
+/// With the registration cache: one region for equal ranges, still there while one user is left.
+fn cached() {
+    let config = || Config {
+        mr_cache: true,
+        ..config(2)
+    };
+    let (a, b) = (Side::new(config()), Side::new(config()));
+    let comms = connect(&a.net, &b.net);
+    let bytes = pattern(1, 100_000);
+    let (start, len) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
+    let register = || {
+        // SAFETY: the bytes live to the end of this function.
+        unsafe { a.net.reg_mr(comms.0, start, len, ofi_net::MemoryKind::Host) }.unwrap()
+    };
+    let (first, second) = (register(), register());
+    assert_eq!(first, second, "the same range is registered once");
+    a.net.dereg_mr(comms.0, first).unwrap();
+    let mut source = Buffer {
+        bytes: core::mem::ManuallyDrop::new(bytes),
+        mr: second,
+    };
+    let mut sink = Buffer::new(&b.net, comms.1, vec![0; 100_000]);
+    let r = irecv(&b.net, comms.1, &mut sink, 0, 100_000);
+    let s = isend(&a.net, comms.0, &mut source, 0, 100_000);
+    assert_eq!(finish(&a.net, s, &b.net, r), (100_000, 100_000));
+    assert!(source.bytes == sink.bytes);
+    a.net.dereg_mr(comms.0, second).unwrap();
+    let twice = a.net.dereg_mr(comms.0, second).unwrap_err();
+    assert_eq!(twice.code(), Code::StaleRegion);
+}
+
+#[test]
+fn the_cache_registers_once() {
+    in_one_process("the_cache_registers_once", cached);
 }
