@@ -186,12 +186,14 @@ fn write_files(args: &PerfArgs, plan: &Plan, outcome: &Outcome) -> Result<(), St
         done.map_err(|e| format!("cannot write {}: {e}", path.display()))?;
     }
     if let Some(path) = &args.plot {
+        let file = || plan.plugins.first().map(|p| p.display().to_string());
         let name = outcome
             .summaries
             .iter()
             .flatten()
             .next()
-            .map_or("", |s| s.plugin.as_str());
+            .map(|s| s.plugin.clone());
+        let name = name.or_else(file).unwrap_or_default();
         let drawn = svg::draw(&format!("{name}, {} ranks", plan.ranks), &outcome.rows);
         let done = std::fs::write(path, drawn);
         done.map_err(|e| format!("cannot write {}: {e}", path.display()))?;

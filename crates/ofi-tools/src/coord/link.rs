@@ -17,7 +17,7 @@ use crate::report::out;
 use crate::report::row::{Row, Summary};
 
 /// Exit status of a rank that was told to end: the reason is printed elsewhere.
-const TOLD_TO_END: i32 = 3;
+const TOLD_TO_END: i32 = 1;
 const TICK: Duration = Duration::from_millis(100);
 
 /// The connection to the hub failed, or made no sense.
