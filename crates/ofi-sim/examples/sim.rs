@@ -39,5 +39,9 @@ fn main() -> Result<ExitCode, SpecError> {
         Some((word, rest)) if word == "tiny" => work::<Tiny>(rest)?,
         _ => work::<Base>(&args)?,
     };
-    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }

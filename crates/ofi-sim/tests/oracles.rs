@@ -4,9 +4,19 @@
 use ofi_sim::{Failure, Faults, Sabotage, Sim, SimConfig};
 
 fn sabotaged(sabotage: Sabotage, sabotage_at: u32) -> Result<ofi_sim::Report, Failure> {
-    let faults = Faults { sabotage, sabotage_at, ..Faults::NONE };
-    let config = SimConfig { seed: 11, messages: 400, zero_ppm: 0, faults, ..SimConfig::default() };
-    Sim::new(config).unwrap().run()
+    let faults = Faults {
+        sabotage,
+        sabotage_at,
+        ..Faults::NONE
+    };
+    let config = SimConfig {
+        seed: 11,
+        messages: 400,
+        zero_ppm: 0,
+        faults,
+        ..SimConfig::default()
+    };
+    Sim::new(config).expect("a legal configuration").run()
 }
 
 #[test]
@@ -24,19 +34,41 @@ fn every_broken_promise_is_noticed() {
 #[test]
 fn what_is_noticed_is_what_was_broken() {
     let what = |sabotage| sabotaged(sabotage, 50).unwrap_err().what;
-    assert!(what(Sabotage::FlipBit).contains("wrong byte"), "{}", what(Sabotage::FlipBit));
-    assert!(what(Sabotage::Misplace).contains("wrong byte"), "{}", what(Sabotage::Misplace));
-    for lost in [Sabotage::DropImmediate, Sabotage::DropControl, Sabotage::DropCompletion] {
+    assert!(
+        what(Sabotage::FlipBit).contains("wrong byte"),
+        "{}",
+        what(Sabotage::FlipBit)
+    );
+    assert!(
+        what(Sabotage::Misplace).contains("wrong byte"),
+        "{}",
+        what(Sabotage::Misplace)
+    );
+    for lost in [
+        Sabotage::DropImmediate,
+        Sabotage::DropControl,
+        Sabotage::DropCompletion,
+    ] {
         // The engine's own stall detector ends what would hang.
         let text = what(lost);
-        assert!(text.contains("no progress") || text.contains("not connected"), "{lost:?}: {text}");
+        assert!(
+            text.contains("no progress") || text.contains("not connected"),
+            "{lost:?}: {text}"
+        );
     }
 }
 
 #[test]
 fn a_failure_replays_from_its_line() {
     let first = sabotaged(Sabotage::FlipBit, 20).unwrap_err();
-    let again = Sim::new(first.spec.parse().unwrap()).unwrap().run().unwrap_err();
+    let again = Sim::new(first.spec.parse().expect("a specification"))
+        .unwrap()
+        .run()
+        .unwrap_err();
     assert_eq!(first, again);
-    assert!(first.to_string().ends_with(&format!("replay: \"{}\")", first.spec)));
+    assert!(
+        first
+            .to_string()
+            .ends_with(&format!("replay: \"{}\")", first.spec))
+    );
 }

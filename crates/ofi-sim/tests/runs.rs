@@ -1,12 +1,16 @@
 //! Long runs, many configurations, and runs that repeat.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use core::hash::{BuildHasher, Hasher};
+use std::hash::RandomState;
 
 use ofi_rdma::{Base, Dialect, Tiny};
-use ofi_sim::{Faults, Report, Sim, SimConfig};
+use ofi_sim::{Faults, Report, Sim, SimConfig, SpecError};
 
 fn run<D: Dialect>(config: SimConfig) -> Report {
-    match Sim::<D>::with_dialect(config).unwrap().run() {
+    match Sim::<D>::with_dialect(config)
+        .expect("a legal configuration")
+        .run()
+    {
         Ok(report) => report,
         Err(failure) => panic!("{failure:#}"),
     }
@@ -14,16 +18,34 @@ fn run<D: Dialect>(config: SimConfig) -> Report {
 
 /// Smaller in debug builds.
 const fn scaled(messages: u64) -> u64 {
-    if cfg!(debug_assertions) { messages / 10 } else { messages }
+    if cfg!(debug_assertions) {
+        messages / 10
+    } else {
+        messages
+    }
 }
 
 #[test]
 fn sequence_numbers_wrap_ten_times_on_every_communicator() {
     let messages = 4 * 10 * 1024;
-    let faults = Faults { busy_ppm: 50_000, early_local_ppm: 300_000, ..Faults::NONE };
-    let base = SimConfig { messages, max_bytes: 200, window: 128, faults, ..SimConfig::default() };
+    let faults = Faults {
+        busy_ppm: 50_000,
+        early_local_ppm: 300_000,
+        ..Faults::NONE
+    };
+    let base = SimConfig {
+        messages,
+        max_bytes: 200,
+        window: 128,
+        faults,
+        ..SimConfig::default()
+    };
     for (seed, eager_max) in [(1, 100), (2, -1)] {
-        let report = run::<Base>(SimConfig { seed, eager_max, ..base.clone() });
+        let report = run::<Base>(SimConfig {
+            seed,
+            eager_max,
+            ..base.clone()
+        });
         assert_eq!((report.messages, report.wraps), (messages, 40));
     }
 }
@@ -51,8 +73,18 @@ fn a_hundred_thousand_messages_with_every_harmless_fault() {
 fn three_bit_sequence_numbers_wrap_every_eight_messages() {
     let messages = scaled(20_000);
     for seed in 0..5 {
-        let faults = Faults { dup_ppm: 0, ..Faults::HARMLESS };
-        let config = SimConfig { seed, messages, rails: 4, max_bytes: 4_000, faults, ..SimConfig::default() };
+        let faults = Faults {
+            dup_ppm: 0,
+            ..Faults::HARMLESS
+        };
+        let config = SimConfig {
+            seed,
+            messages,
+            rails: 4,
+            max_bytes: 4_000,
+            faults,
+            ..SimConfig::default()
+        };
         let report = run::<Tiny>(config);
         assert_eq!(report.messages, messages);
         // Each of the four links counts its own.
@@ -84,15 +116,33 @@ fn a_seed_repeats_and_another_differs() {
         let config = SimConfig::random(seed, 500);
         let first = run::<Base>(config.clone());
         assert_eq!(first, run::<Base>(config.clone()), "{config}");
-        let other = run::<Base>(SimConfig { seed: seed + 1000, ..config });
+        let other = run::<Base>(SimConfig {
+            seed: seed + 1000,
+            ..config
+        });
         assert_ne!(first.fingerprint, other.fingerprint);
     }
 }
 
 #[test]
 fn a_configuration_out_of_range_is_refused() {
-    let config = SimConfig { rails: 5, ..SimConfig::default() };
-    assert!(Sim::new(config).is_err());
-    let config = SimConfig { eager_max: 4096, stripe: 1024, ..SimConfig::default() };
-    assert!(Sim::new(config).is_err());
+    let config = SimConfig {
+        rails: 5,
+        ..SimConfig::default()
+    };
+    let refused = Sim::new(config).map(drop);
+    assert!(
+        matches!(refused, Err(SpecError::Range { key: "rails", .. })),
+        "{refused:?}"
+    );
+    let config = SimConfig {
+        eager_max: 4096,
+        stripe: 1024,
+        ..SimConfig::default()
+    };
+    let refused = Sim::new(config).map(drop);
+    assert!(
+        matches!(refused, Err(SpecError::Range { key: "eager", .. })),
+        "{refused:?}"
+    );
 }
