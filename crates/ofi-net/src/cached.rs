@@ -52,15 +52,16 @@ impl ofi_pools::Registrar for Filler {
             registration,
             number,
         } = region;
-        registration
-            .close()
-            .map_err(|(registration, error)| Refused {
+        registration.close().map_err(|refused| {
+            let (registration, error) = *refused;
+            Refused {
                 region: Cached {
                     registration,
                     number,
                 },
                 error,
-            })
+            }
+        })
     }
 }
 

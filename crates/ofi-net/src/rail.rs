@@ -10,7 +10,7 @@
 //!
 //! # What makes the posts sound
 //!
-//! fi_msg(3) and fi_rma(3): buffer, descriptor and context of a posted operation stay valid and
+//! `fi_msg(3)` and `fi_rma(3)`: buffer, descriptor and context of a posted operation stay valid and
 //! untouched until its completion. Contexts come from [`Contexts`], control messages from slots that
 //! are given back by the completion, receive buffers from slabs that outlive the endpoints. A caller's
 //! buffer is the caller's until `test` says done: that is the contract of the unsafe calls of

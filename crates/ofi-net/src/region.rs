@@ -227,7 +227,7 @@ impl Registration {
     /// # Errors
     /// The first refusal, with what could not be closed: its memory is still within the network's
     /// reach.
-    pub(crate) fn close(mut self) -> Result<(), (Self, NetError)> {
+    pub(crate) fn close(mut self) -> Result<(), Box<(Self, NetError)>> {
         let mut kept = Vec::new();
         let mut first = None;
         for mr in self.mrs.drain(..) {
@@ -242,10 +242,8 @@ impl Registration {
             "{} bytes at {:#x}: {error}",
             self.view.bytes, self.view.base
         );
-        Err((
-            self,
-            NetError::new(Code::Deregister, what).with_errno(error.errno().code()),
-        ))
+        let error = NetError::new(Code::Deregister, what).with_errno(error.errno().code());
+        Err(Box::new((self, error)))
     }
 }
 

@@ -47,22 +47,16 @@ impl Regions {
         }
     }
 
-    /// Puts a region in; gives it back when there are too many.
-    pub(crate) fn insert(
-        &mut self,
-        registration: Registration,
-    ) -> Result<Key, Option<Registration>> {
+    /// Puts a region in; `None`, and it is closed again, when there are too many.
+    pub(crate) fn insert(&mut self, registration: Registration) -> Option<Key> {
         let view = *registration.view();
         let region = Region {
             registration: Some(registration),
             cached: None,
         };
-        let key = self
-            .table
-            .insert(region)
-            .map_err(|full| full.value.registration)?;
+        let key = self.table.insert(region).ok()?;
         self.set_view(key, view);
-        Ok(key)
+        Some(key)
     }
 
     /// Puts a region of the cache in; `None` when there are too many.

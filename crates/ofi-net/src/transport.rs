@@ -18,9 +18,9 @@ use crate::handle_state::random_u64;
 use crate::handle_words::{CommWord, DOMAINS_MAX, MrWord, Parts, ReqWord};
 use crate::log::{self, Log, Subsys};
 use crate::properties::Properties;
+use core::mem::ManuallyDrop;
 use ofi_pools::Key;
 use ofi_rdma::{CommKey, ReqKey};
-use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 mod connect;
@@ -157,7 +157,6 @@ impl Drop for Transport {
         if self.fork.is_child() {
             return;
         }
-        // SAFETY: dropped once, here, and not used after.
         let devices = core::mem::take(&mut *self.devices);
         for device in devices {
             device.close(DRAIN_BOUND_MS);

@@ -8,8 +8,9 @@ use common::{
     in_one_process, irecv, isend, listen, on_each_provider, pattern, peer_process, say, until,
     until_error, wait,
 };
+use core::time::Duration;
 use ofi_net::{Code, Config};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Requests in flight on both sides when both close; memory is deregistered; the next pair works.
 fn in_flight() {

@@ -203,11 +203,8 @@ fn full_window(eager_max: Option<u32>) {
         .collect();
     let (start, mr) = (sink.at(0), sink.mr);
     // SAFETY: as above.
-    assert_eq!(
-        unsafe { b.net.irecv(recv, start, 512, Some(mr)) }.unwrap(),
-        None,
-        "a 129th receive"
-    );
+    let more = unsafe { b.net.irecv(recv, start, 512, Some(mr)) }.unwrap();
+    assert_eq!(more, None, "a 129th receive");
     let (mut left_a, mut left_b) = (sends, recvs);
     until("128 messages", || {
         left_a.retain(|&request| a.net.test(request).unwrap().is_none());
@@ -220,7 +217,7 @@ fn full_window(eager_max: Option<u32>) {
 #[test]
 fn a_full_window_of_eager_messages_is_back_pressure() {
     in_one_process("a_full_window_of_eager_messages_is_back_pressure", || {
-        full_window(Some(8192))
+        full_window(Some(8192));
     });
 }
 
@@ -283,11 +280,8 @@ fn flushes() {
         assert_eq!(wait(&b.net, request.unwrap()), 0);
     }
     // SAFETY: as above.
-    assert_eq!(
-        unsafe { b.net.iflush(recv, start, 0, mr) }.unwrap(),
-        None,
-        "no bytes, no request"
-    );
+    let nothing = unsafe { b.net.iflush(recv, start, 0, mr) }.unwrap();
+    assert_eq!(nothing, None, "no bytes, no request");
     assert!(sink.bytes.iter().all(|&byte| byte == 1), "a flush reads");
     b.net.close_recv(recv).unwrap();
     // SAFETY: as above.

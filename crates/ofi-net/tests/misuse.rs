@@ -7,8 +7,9 @@ use common::{
     Buffer, Lcg, Side, config, connect, in_one_process, listen, on_each_provider, until_error,
 };
 use core::ptr::null_mut;
+use core::time::Duration;
 use ofi_net::{Code, CommWord, Config, MemoryKind, MrWord, ReqWord};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 fn impatient() -> Config {
     Config {
@@ -128,63 +129,74 @@ fn a_blocking_accept_is_bounded() {
     on_each_provider("a_blocking_accept_is_bounded", accept_without_connect);
 }
 
-/// Words that are stale, of another kind, of another instance, or of nothing.
+/// The code of a send of `len` bytes from `buffer`.
+fn send_code(
+    side: &Side,
+    comm: CommWord,
+    buffer: &mut Buffer,
+    len: usize,
+    mr: Option<MrWord>,
+) -> Code {
+    let start = buffer.at(0);
+    // SAFETY: refused; the buffer lives as long as the transport all the same.
+    let sent = unsafe { side.net.isend(comm, start, len, mr) };
+    sent.unwrap_err().code()
+}
+
+/// Words that are of another kind, of another instance, or of nothing.
 fn words() {
     let (a, b) = (Side::new(config(1)), Side::new(config(1)));
     let (send, recv) = connect(&a.net, &b.net);
     let mut buffer = Buffer::new(&a.net, send, vec![0; 4096]);
-    let (start, mr) = (buffer.at(0), buffer.mr);
-    // SAFETY: the buffer lives as long as the transport.
-    let code = |comm, len, mr| {
-        unsafe { a.net.isend(comm, start, len, mr) }
-            .unwrap_err()
-            .code()
-    };
-    assert_eq!(code(CommWord::from_bits(0), 1, Some(mr)), Code::StaleComm);
-    assert_eq!(
-        code(CommWord::from_bits(u64::MAX), 1, Some(mr)),
-        Code::StaleComm
-    );
-    assert_eq!(
-        code(CommWord::from_bits(mr.to_bits()), 1, Some(mr)),
-        Code::StaleComm
-    );
-    let foreign = code(recv, 1, Some(mr));
-    assert!(
-        matches!(foreign, Code::StaleComm | Code::StaleRegion),
-        "of another instance: {foreign}"
-    );
-    assert_eq!(code(send, 16_384, Some(mr)), Code::OutsideRegion);
-    assert_eq!(code(send, 1, Some(MrWord::from_bits(5))), Code::StaleRegion);
-    assert_eq!(code(send, 1, None), Code::NullArgument);
-    for bits in [
-        0,
-        1,
-        u64::MAX,
-        send.to_bits(),
-        mr.to_bits() ^ (3 << 62) ^ (2 << 62),
-    ] {
+    let mr = buffer.mr;
+    for bits in [0, 1, u64::MAX, mr.to_bits()] {
+        let word = CommWord::from_bits(bits);
         assert_eq!(
-            a.net.test(ReqWord::from_bits(bits)).unwrap_err().code(),
-            Code::StaleRequest
+            send_code(&a, word, &mut buffer, 1, Some(mr)),
+            Code::StaleComm
         );
     }
-    assert_eq!(a.net.close_recv(send).unwrap_err().code(), Code::WrongKind);
+    let foreign = send_code(&a, recv, &mut buffer, 0, None);
+    assert_eq!(foreign, Code::StaleComm, "of another instance");
+    let outside = send_code(&a, send, &mut buffer, 16_384, Some(mr));
+    assert_eq!(outside, Code::OutsideRegion);
+    let nothing = Some(MrWord::from_bits(5));
     assert_eq!(
-        a.net.close_listen(send).unwrap_err().code(),
-        Code::WrongKind
+        send_code(&a, send, &mut buffer, 1, nothing),
+        Code::StaleRegion
     );
-    assert_eq!(a.net.accept(send).unwrap_err().code(), Code::WrongKind);
+    assert_eq!(
+        send_code(&a, send, &mut buffer, 1, None),
+        Code::NullArgument
+    );
+    for bits in [0, 1, u64::MAX, send.to_bits(), mr.to_bits() ^ (1 << 62)] {
+        let word = ReqWord::from_bits(bits);
+        assert_eq!(a.net.test(word).unwrap_err().code(), Code::StaleRequest);
+    }
+    stale_words(&a, send, &mut buffer);
+    b.net.close_recv(recv).unwrap();
+}
+
+/// Words of what was there, and calls on the wrong kind.
+fn stale_words(a: &Side, send: CommWord, buffer: &mut Buffer) {
+    let mr = buffer.mr;
+    let refusals = [
+        a.net.close_recv(send).err(),
+        a.net.close_listen(send).err(),
+        a.net.accept(send).err(),
+    ];
+    for refusal in refusals {
+        assert_eq!(refusal.unwrap().code(), Code::WrongKind);
+    }
     a.net.dereg_mr(send, mr).unwrap();
     assert_eq!(
         a.net.dereg_mr(send, mr).unwrap_err().code(),
         Code::StaleRegion
     );
-    assert_eq!(code(send, 1, Some(mr)), Code::StaleRegion);
+    assert_eq!(send_code(a, send, buffer, 1, Some(mr)), Code::StaleRegion);
     a.net.close_send(send).unwrap();
     assert_eq!(a.net.close_send(send).unwrap_err().code(), Code::StaleComm);
-    assert_eq!(code(send, 0, None), Code::StaleComm);
-    b.net.close_recv(recv).unwrap();
+    assert_eq!(send_code(a, send, buffer, 0, None), Code::StaleComm);
 }
 
 #[test]

@@ -166,20 +166,20 @@ fn ranks(name: &str, rails: u8) {
 #[test]
 fn processes_over_one_rail() {
     on_each_provider("processes_over_one_rail", || {
-        ranks("processes_over_one_rail", 1)
+        ranks("processes_over_one_rail", 1);
     });
 }
 
 #[test]
 fn processes_over_two_rails() {
     on_each_provider("processes_over_two_rails", || {
-        ranks("processes_over_two_rails", 2)
+        ranks("processes_over_two_rails", 2);
     });
 }
 
 #[test]
 fn processes_over_four_rails() {
     on_each_provider("processes_over_four_rails", || {
-        ranks("processes_over_four_rails", 4)
+        ranks("processes_over_four_rails", 4);
     });
 }

@@ -114,7 +114,8 @@ fn close_own(domain: &Domain, region: Key, mr: MrWord) -> Result<(), NetError> {
             .take(region, referenced)
             .ok_or_else(|| gone(mr))
     })?;
-    registration.close().map_err(|(kept, error)| {
+    registration.close().map_err(|refused| {
+        let (kept, error) = *refused;
         // For good: the provider may still reach the memory.
         let _kept = ManuallyDrop::new(kept);
         error
@@ -173,10 +174,7 @@ impl Core {
     }
 
     fn number(&mut self, registration: Registration) -> Result<Key, NetError> {
-        self.port
-            .regions
-            .insert(registration)
-            .map_err(|_full| too_many())
+        self.port.regions.insert(registration).ok_or_else(too_many)
     }
 
     fn number_cached(&mut self, cache: &cached::Cache, handle: Handle) -> Result<Key, NetError> {
@@ -267,7 +265,7 @@ mod tests {
             stretch(at, 0, MemoryKind::Host).unwrap_err().code(),
             Code::Register
         );
-        assert!(stretch(core::ptr::null_mut(), 1, MemoryKind::Host).is_err());
-        assert!(stretch(at, usize::MAX, MemoryKind::Host).is_err());
+        stretch(core::ptr::null_mut(), 1, MemoryKind::Host).unwrap_err();
+        stretch(at, usize::MAX, MemoryKind::Host).unwrap_err();
     }
 }

@@ -10,12 +10,13 @@
 use core::cell::RefCell;
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
+use core::time::Duration;
 use ofi_net::log::{Level, Log, Subsys};
 use ofi_net::params::Flavour;
 use ofi_net::{CommWord, Config, MemoryKind, MrWord, NetError, ReqWord, Transport};
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Nothing here takes so long, on any provider.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -305,7 +306,6 @@ pub fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len).map(|at| pattern_byte(seed, at)).collect()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the top byte of a hash")]
 pub fn pattern_byte(seed: usize, at: usize) -> u8 {
     let mixed = (seed as u64 ^ 0x9E37_79B9).wrapping_mul(0x2545_F491_4F6C_DD1D) ^ at as u64;
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
@@ -320,8 +320,8 @@ pub fn isend(
     len: usize,
 ) -> ReqWord {
     let (start, mr) = (buffer.at(at), buffer.mr);
-    // SAFETY: the buffer lives until the request was tested or its region deregistered.
     until("isend", || {
+        // SAFETY: the buffer lives until the request was tested or its region deregistered.
         unsafe { net.isend(comm, start, len, Some(mr)) }.unwrap()
     })
 }
@@ -335,8 +335,8 @@ pub fn irecv(
     len: usize,
 ) -> ReqWord {
     let (start, mr) = (buffer.at(at), buffer.mr);
-    // SAFETY: as for `isend`.
     until("irecv", || {
+        // SAFETY: as for `isend`.
         unsafe { net.irecv(comm, start, len, Some(mr)) }.unwrap()
     })
 }
@@ -363,7 +363,7 @@ pub fn given_handle() -> Option<[u8; 128]> {
     let text = std::env::var(HANDLE).ok()?;
     let mut handle = [0; 128];
     for (byte, digits) in handle.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap();
+        *byte = u8::from_str_radix(core::str::from_utf8(digits).unwrap(), 16).unwrap();
     }
     Some(handle)
 }
