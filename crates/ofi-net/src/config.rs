@@ -65,8 +65,9 @@ pub struct Config {
     pub flush: bool,
     /// Latency to report, microseconds; `None`: the platform's (`NET_LATENCY`).
     pub net_latency_us: Option<u16>,
-    /// Abort the process at the first error a call returns (`ABORT_ON_ERROR`). The C edge's matter.
-    pub abort_on_error: bool,
+    /// Take the addressing that the provider offers first, instead of asking it for virtual addresses:
+    /// offsets and our own keys on TCP. A matter of tests; no parameter sets it.
+    pub provider_addressing: bool,
     /// What stands for `/` where facts about the host are read (`sys/`, `proc/`); tests give a
     /// directory of their own.
     pub fs_root: PathBuf,
@@ -140,7 +141,7 @@ impl Config {
             mr_cache: !values.flag(Id::MrCacheDisable),
             flush: !values.flag(Id::GdrFlushDisable),
             net_latency_us: u16::try_from(values.number(Id::NetLatency)).ok(),
-            abort_on_error: values.flag(Id::AbortOnError),
+            provider_addressing: false,
             fs_root: Path::new("/").to_owned(),
         }
     }

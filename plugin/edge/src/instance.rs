@@ -23,7 +23,7 @@ use ofi_net::Transport;
 use ofi_net::config::Config;
 use ofi_net::error::{Code, NetError};
 use ofi_net::log::{Log, NoLog, Subsys, info, line};
-use ofi_net::params::{self, Flavour};
+use ofi_net::params::{self, Flavour, Id};
 
 use crate::abi;
 use crate::logger::CLogger;
@@ -58,6 +58,7 @@ static LIFE: Mutex<Life> = Mutex::new(Life::Never);
 /// The logger of the current instance, and during init that of the coming one.
 static LOG: RwLock<Option<CLogger>> = RwLock::new(None);
 
+/// Set by each init, and in force until the next: also for calls after fini (protocol 2a.1).
 static ABORT_ON_ERROR: AtomicBool = AtomicBool::new(false);
 
 /// The process that initialised; 0 before. A fork inherits locks that nobody will release, so this is
@@ -81,7 +82,6 @@ pub(crate) fn init(flavour: Flavour, logger: CLogger) -> Result<(), Fail> {
     guard::install_hook();
     set_log(Some(logger));
     let config = configure(flavour, &logger)?;
-    ABORT_ON_ERROR.store(config.abort_on_error, Ordering::Relaxed);
     let log: Arc<dyn Log> = Arc::new(logger);
     let transport = Transport::init(config, Arc::clone(&log))?;
     publish(&Arc::new(Instance {
@@ -96,6 +96,8 @@ pub(crate) fn init(flavour: Flavour, logger: CLogger) -> Result<(), Fail> {
 
 fn configure(flavour: Flavour, log: &dyn Log) -> Result<Config, NetError> {
     let (values, mut notes) = params::parse(flavour, env::pairs());
+    // First, so that it holds for what is wrong with the other parameters too.
+    ABORT_ON_ERROR.store(values.flag(Id::AbortOnError), Ordering::Relaxed);
     let config = Config::from_values(&values, &mut notes);
     for note in notes {
         line(log, note.level, Subsys::Env, || note.text);
@@ -122,7 +124,6 @@ pub(crate) fn fini() -> Result<(), Fail> {
     *life = Life::Finalised;
     drop(instance);
     set_log(None);
-    ABORT_ON_ERROR.store(false, Ordering::Relaxed);
     OWNER.store(0, Ordering::Release);
     Ok(())
 }

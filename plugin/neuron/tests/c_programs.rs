@@ -199,6 +199,11 @@ fn a_peer_killed_at_any_stage_is_an_error_within_the_deadline() {
 }
 
 #[test]
+fn abort_on_error_ends_the_process_but_for_a_close_after_fini() {
+    run("abort", &[], &[("OFI_NCCL_ABORT_ON_ERROR", "1")]);
+}
+
+#[test]
 fn without_libfabric_init_fails_with_one_warning() {
     let Some(binary) = program("nofabric") else {
         println!("skipped: nofabric (no C compiler)");
