@@ -152,11 +152,24 @@ fn survivor(info: &Info) {
     });
     child.kill().expect("kill");
     child.wait().expect("wait");
+    remove_leftovers(child.id());
     let seen = watch(&side, from.source(), target, &mut contexts);
     check(info, &seen);
     let leaks = leak_count();
     drop(side);
     assert_eq!(leak_count(), leaks);
+}
+
+/// A killed process leaves its files of shared memory behind, named after it.
+fn remove_leftovers(pid: u32) {
+    let prefix = format!("{pid}:");
+    let files = std::fs::read_dir("/dev/shm")
+        .into_iter()
+        .flatten()
+        .flatten();
+    for file in files.filter(|file| file.file_name().to_string_lossy().starts_with(&prefix)) {
+        std::fs::remove_file(file.path()).expect("a file of a child of ours");
+    }
 }
 
 /// Holds a provider to what it does.
