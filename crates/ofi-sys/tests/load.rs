@@ -1,5 +1,8 @@
 //! Loading: failures name what was tried; a good load keeps the process's signal handlers.
-#![expect(clippy::print_stderr, reason = "a skipped test is named where people look")]
+#![expect(
+    clippy::print_stderr,
+    reason = "a skipped test is named where people look"
+)]
 
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
