@@ -2,8 +2,10 @@
 //! 2h.1 and decision 15, explained in full when nothing fits.
 //!
 //! ```text
-//! hint sets, exact first ──► fi_getinfo ──► reject (filter.rs) ──► equal to the first, once each ──► Nics
-//!      (ask.rs)         └─ FI_ENODATA: next set     └─ a reason an entry ──► report
+//! hint sets, exact first --> fi_getinfo --> reject --> equal to the first, once each --> Nics
+//!        (ask.rs)                |        (filter.rs)
+//!                                |            +- a reason for each entry --> report
+//!                                +- FI_ENODATA: the next set
 //! ```
 //!
 //! If what remains has no virtual addresses it is asked for once more with `FI_MR_BASIC`, which gives
@@ -170,7 +172,7 @@ fn with_virtual_addresses<S: Source>(
 ) -> Vec<Found<S::Entry>> {
     let lacking = kept
         .first()
-        .filter(|first| !first.candidate.virtual_addresses);
+        .filter(|first| !first.candidate.virtual_addresses && !config.provider_addressing);
     let Some(provider) = lacking.map(|first| first.candidate.provider.clone()) else {
         return kept;
     };
