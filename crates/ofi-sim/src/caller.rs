@@ -193,71 +193,85 @@ impl<D: Dialect> Caller<'_, D> {
 
     /// Starts message `k`; false when the engine says not now.
     fn start(&mut self, k: u64) -> Result<bool, Error> {
-        let (host, index) = (self.host(), self.link.index);
-        let Some(&slot) = self.link.sides[self.side].free.last() else {
+        let side = &self.link.sides[self.side];
+        let (Some(&slot), Some(comm)) = (side.free.last(), side.comm) else {
             return Ok(false);
         };
-        let Some(comm) = self.link.sides[self.side].comm else {
-            return Ok(false);
-        };
-        let plan = self.world.ledger.link(index).plan;
-        let sizes = plan.sizes(k, &self.world.config);
-        let mut addr = self.link.buffer(self.side, slot, &self.world.config);
-        let mut region = self.link.sides[self.side].region;
-        let len = if self.side == SEND {
-            sizes.send
-        } else {
-            sizes.recv
-        };
-        let memory = &mut self.world.node_mut(host).memory;
-        if self.side == SEND {
-            fill(memory.at_mut(addr, len), plan.content(k));
-        } else {
-            memory
-                .at_mut(addr - GUARD_BYTES, len + 2 * GUARD_BYTES)
-                .fill(GUARD);
-        }
-        if len == 0 {
-            (addr, region) = (self.world.node(host).page_addr, self.world.node(host).page);
-        }
+        let buf = self.prepare(k, slot);
         let admission = if self.side == SEND {
-            if !self.engine.ctrl_known(comm) && self.link.rng.chance(300_000) {
-                progress(self.world, self.engine, host);
-            }
-            self.engine.isend(comm, SendBuf { addr, len, region })?
+            self.send(comm, k, buf)?
         } else {
-            let memory = &self.world.node(host).memory;
-            let (wire_addr, keys) = (memory.wire_addr(region, addr), memory.keys(region));
-            self.engine.irecv(
-                comm,
-                &RecvBuf {
-                    addr,
-                    len,
-                    region,
-                    wire_addr,
-                    keys,
-                },
-            )?
+            self.recv(comm, buf)?
         };
-        self.judge_admission(admission);
+        self.judge_admission(k, admission);
         let Admission::Admitted(req) = admission else {
             return Ok(false);
         };
-        self.link.sides[self.side].free.pop();
-        self.link.sides[self.side]
-            .pending
-            .push_back(Pending { req, k, slot });
-        self.world.ledger.link_mut(index).rings[self.side].admit(addr, len, region);
-        self.note(
-            if self.side == SEND {
-                What::Isend
-            } else {
-                What::Irecv
-            },
-            k,
-        );
-        drain(self.world, self.engine, host);
+        let side = &mut self.link.sides[self.side];
+        side.free.pop();
+        side.pending.push_back(Pending { req, k, slot });
+        let what = [What::Isend, What::Irecv][self.side];
+        self.note(what, k);
+        drain(self.world, self.engine, self.host());
         Ok(true)
+    }
+
+    /// The buffer of message `k`: full of it, or of guards. An empty one is the host's page, as
+    /// `ofi-net` has it.
+    fn prepare(&mut self, k: u64, slot: u16) -> SendBuf {
+        let addr = self.link.buffer(self.side, slot, &self.world.config);
+        let region = self.link.sides[self.side].region;
+        let plan = self.world.ledger.link(self.link.index).plan;
+        let sizes = plan.sizes(k, &self.world.config);
+        let len = [sizes.send, sizes.recv][self.side];
+        let host = self.host();
+        let node = self.world.node_mut(host);
+        if self.side == SEND {
+            fill(node.memory.at_mut(addr, len), plan.content(k));
+        } else {
+            let around = len + 2 * GUARD_BYTES;
+            node.memory.at_mut(addr - GUARD_BYTES, around).fill(GUARD);
+        }
+        if len == 0 {
+            let (addr, region) = (node.page_addr, node.page);
+            return SendBuf { addr, len, region };
+        }
+        SendBuf { addr, len, region }
+    }
+
+    fn send(&mut self, comm: CommKey, k: u64, buf: SendBuf) -> Result<Admission, Error> {
+        if !self.engine.ctrl_known(comm) && self.link.rng.chance(300_000) {
+            progress(self.world, self.engine, self.host());
+        }
+        let before = self.engine.counters().eager_sends;
+        let admission = self.engine.isend(comm, buf)?;
+        if let Admission::Admitted(_) = admission {
+            let chosen = self.engine.counters().eager_sends > before;
+            self.judge_choice(k, buf.len, chosen);
+            let truth = self.world.ledger.link_mut(self.link.index);
+            truth.rings[SEND].admit(buf.addr, buf.len, buf.region, chosen);
+            truth.writes_out += u64::from(!chosen);
+        }
+        Ok(admission)
+    }
+
+    fn recv(&mut self, comm: CommKey, buf: SendBuf) -> Result<Admission, Error> {
+        let SendBuf { addr, len, region } = buf;
+        let memory = &self.world.node(self.host()).memory;
+        let (wire_addr, keys) = (memory.wire_addr(region, addr), memory.keys(region));
+        let recv = RecvBuf {
+            addr,
+            len,
+            region,
+            wire_addr,
+            keys,
+        };
+        let admission = self.engine.irecv(comm, &recv)?;
+        if let Admission::Admitted(_) = admission {
+            let truth = self.world.ledger.link_mut(self.link.index);
+            truth.rings[RECV].admit(addr, len, region, false);
+        }
+        Ok(admission)
     }
 
     fn test_all(&mut self) -> bool {
@@ -344,10 +358,10 @@ impl<D: Dialect> Caller<'_, D> {
             self.judge_recv(k, slot, bytes);
             self.maybe_flush(slot);
         }
-        if let Some(record) =
-            self.world.ledger.link_mut(self.link.index).rings[self.side].get_mut(k)
-        {
+        let truth = self.world.ledger.link_mut(self.link.index);
+        if let Some(record) = truth.rings[self.side].get_mut(k) {
             record.live = false;
+            truth.writes_out -= u64::from(self.side == SEND && !record.chosen);
         }
         self.link.sides[self.side].free.push(slot);
     }

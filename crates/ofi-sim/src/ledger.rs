@@ -82,6 +82,8 @@ pub(crate) struct Record {
     pub(crate) flying: u32,
     /// Sender: the CTRL was given to the engine. Receiver: the CTRL was posted.
     pub(crate) ctrl: bool,
+    /// Sender: the engine chose to send it eagerly.
+    pub(crate) chosen: bool,
     /// The data went, or came, eagerly.
     pub(crate) eager: bool,
     /// Receiver: the eager copy was posted.
@@ -100,6 +102,7 @@ impl Record {
         nseg: 0,
         flying: 0,
         ctrl: false,
+        chosen: false,
         eager: false,
         copied: false,
     };
@@ -142,11 +145,11 @@ impl Ring {
     }
 
     /// A request for message `next` was made.
-    pub(crate) fn admit(&mut self, addr: u64, len: u64, region: RegionId) {
+    pub(crate) fn admit(&mut self, addr: u64, len: u64, region: RegionId, chosen: bool) {
         let k = self.next;
         // A CTRL can come before isend: what was noted of it stays.
+        let ctrl = self.knows_ctrl(k);
         let slot = &mut self.records[Self::slot(k)];
-        let ctrl = slot.ctrl && slot.k == k && !slot.live;
         *slot = Record {
             k,
             live: true,
@@ -154,9 +157,16 @@ impl Ring {
             len,
             region,
             ctrl,
+            chosen,
             ..Record::NOTHING
         };
         self.next += 1;
+    }
+
+    /// Whether the CTRL of message `k`, which is not made yet, was given to the engine.
+    pub(crate) fn knows_ctrl(&self, k: u64) -> bool {
+        let slot = self.records.get(Self::slot(k));
+        slot.is_some_and(|slot| slot.ctrl && slot.k == k && !slot.live)
     }
 
     /// A CTRL for message `k` was given to the engine of the sender.
@@ -204,6 +214,8 @@ pub(crate) struct Truth {
     pub(crate) tainted: bool,
     /// Records of the sender and of the receiver.
     pub(crate) rings: [Ring; 2],
+    /// Sends that are not eager and not done.
+    pub(crate) writes_out: u64,
     /// CTRLs posted, and CLOSEs.
     pub(crate) ctrls: u64,
     pub(crate) closes: u32,
@@ -248,6 +260,7 @@ impl Ledger {
             answered: false,
             tainted: false,
             rings: [Ring::new(), Ring::new()],
+            writes_out: 0,
             ctrls: 0,
             closes: 0,
         });
@@ -270,6 +283,7 @@ impl Ledger {
         truth.closed = [false; 2];
         truth.answered = false;
         truth.tainted = false;
+        truth.writes_out = 0;
         truth.ctrls = 0;
         truth.closes = 0;
         truth.rings.iter_mut().for_each(Ring::clear);
@@ -402,7 +416,7 @@ mod tests {
         let mut ring = Ring::new();
         assert_eq!(ring.by_seq(0, 10), None);
         for _ in 0..1030 {
-            ring.admit(0, 0, RegionId(0));
+            ring.admit(0, 0, RegionId(0), false);
         }
         assert_eq!(ring.by_seq(5, 10), Some(1029));
         assert_eq!(ring.by_seq(6, 10), Some(6));
@@ -414,9 +428,9 @@ mod tests {
     fn a_ctrl_before_isend_is_remembered_once() {
         let mut ring = Ring::new();
         ring.note_ctrl(0);
-        ring.admit(0, 0, RegionId(0));
+        ring.admit(0, 0, RegionId(0), false);
         assert!(ring.get(0).unwrap().ctrl);
-        ring.admit(0, 0, RegionId(0));
+        ring.admit(0, 0, RegionId(0), false);
         assert!(!ring.get(1).unwrap().ctrl);
         ring.note_ctrl(1);
         assert!(ring.get(1).unwrap().ctrl);

@@ -8,8 +8,7 @@ use crate::pattern::{GUARD, GUARD_BYTES, first_difference};
 
 impl<D: Dialect> Caller<'_, D> {
     /// "Not now" has to be true.
-    pub(crate) fn judge_admission(&mut self, admission: Admission) {
-        let next = self.world.ledger.link(self.link.index).rings[self.side].next;
+    pub(crate) fn judge_admission(&mut self, next: u64, admission: Admission) {
         let pending = &self.link.sides[self.side].pending;
         let oldest = pending.iter().map(|p| p.k).min().unwrap_or(next);
         let full = next - oldest >= self.world.ledger.inflight_max;
@@ -26,6 +25,21 @@ impl<D: Dialect> Caller<'_, D> {
         if !legal {
             self.violation(format!(
                 "{admission:?} with messages {oldest}..{next} in flight"
+            ));
+        }
+    }
+
+    /// Eager exactly when no CTRL is known, it is short, and no send that was not eager is
+    /// outstanding (protocol 2e.2).
+    pub(crate) fn judge_choice(&mut self, k: u64, len: u64, chosen: bool) {
+        let truth = self.world.ledger.link(self.link.index);
+        let known = truth.rings[SEND].knows_ctrl(k);
+        let short = i128::from(len) <= i128::from(self.world.config.eager_max);
+        let legal = !known && short && truth.writes_out == 0;
+        if chosen != legal {
+            let writes = truth.writes_out;
+            self.violation(format!(
+                "send {k} of {len} bytes eager: {chosen} (CTRL known: {known}, writes out: {writes})"
             ));
         }
     }
