@@ -201,6 +201,8 @@ pub(crate) const STEPS: [Step; 23] = [
             "efa-fabric",
             "-p",
             "ofi-net",
+            "-p",
+            "examples",
             "--tests",
             SHOW[0],
             SHOW[1],
