@@ -9,6 +9,7 @@ use crate::log::Log;
 use crate::pages::page_bytes;
 use crate::peers::{Peers, Shape};
 use crate::progress::{BATCH_DEFAULT, BATCH_MAX, Core};
+use crate::quirks;
 use crate::rail::{LaneEnd, Port};
 use crate::region::{Addressing, Registrar};
 use crate::regions::Regions;
@@ -19,8 +20,7 @@ use crate::sync::{DomainLock, Poisoned};
 use crate::transport::round_bytes;
 use core::mem;
 use efa_fabric::{
-    Av, Caps, Cq, CqBind, CqEntry, Domain as FiDomain, Endpoint, Fabric, Info, MrMode, Version,
-    consts,
+    Av, Caps, Cq, CqBind, CqEntry, Domain as FiDomain, Endpoint, Fabric, Info, MrMode, consts,
 };
 use ofi_pools::{Freelist, FreelistConfig};
 use ofi_rdma::limits::{CONN_BYTES, CONTROL_BUFFER_BYTES, MAX_RAILS};
@@ -38,6 +38,8 @@ pub(crate) struct Domain {
     lock: DomainLock<Core>,
     /// Registers the caller's memory, without the lock.
     pub(crate) registrar: Arc<Registrar>,
+    /// Registration and progress must not meet: see [`Domain::registering`].
+    registers_inside: bool,
     /// Finds regions that are registered already; `None` when it is off.
     pub(crate) cache: Option<Cache>,
     log: Arc<dyn Log>,
@@ -103,6 +105,7 @@ impl Domain {
         Ok(Self {
             lock,
             registrar,
+            registers_inside: quirks::registration_races(first),
             cache,
             log,
             reporter,
@@ -136,6 +139,22 @@ impl Domain {
     ) -> Result<R, NetError> {
         let core = self.lock.enter().map_err(|Poisoned| panicked())?;
         self.inside(core, f)
+    }
+
+    /// Runs `f`, which registers or deregisters memory: without the lock (decision 25), so that a
+    /// registration that takes a second holds up nobody; under it where the provider needs that.
+    ///
+    /// # Errors
+    /// What `f` says; a domain that is out of order.
+    pub(crate) fn registering<R>(
+        &self,
+        f: impl FnOnce() -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        if self.registers_inside {
+            self.enter(|_| f())
+        } else {
+            f()
+        }
     }
 
     #[inline]
@@ -184,6 +203,7 @@ impl Domain {
             label,
             cache,
             registrar,
+            ..
         } = self;
         let mut core = lock.into_inner();
         core.drain_all(bound_ms);
@@ -317,7 +337,7 @@ fn engine_config(
         control_names,
         data_names,
         key_width,
-        lengths_told: !lengths_missing(info),
+        lengths_told: !quirks::lengths_missing(info),
         cq_data_bytes: info.cq_data_size(),
         eager_max: eager_max(config, info),
         min_stripe_bytes: config.min_stripe_bytes,
@@ -394,7 +414,7 @@ fn assemble(
         cqs,
         batch: vec![CqEntry::EMPTY; batch].into_boxed_slice(),
         open: HashMap::new(),
-        lengths_missing: lengths_missing(info),
+        lengths_missing: quirks::lengths_missing(info),
         next_rail: 0,
         quiet_passes: 0,
         poison: None,
@@ -422,16 +442,4 @@ fn limits(config: &Config, info: &Info, engine: &Engine) -> Limits {
         eager_bytes: wanted.max(EAGER_BYTES_MIN),
         queue: narrow(info.rx_size()).max(1),
     }
-}
-
-/// Whether an incoming write without a length says nothing: socket providers before libfabric 1.18
-/// report 0 for all (decision 16).
-fn lengths_missing(info: &Info) -> bool {
-    let sockets = [
-        consts::FI_SOCKADDR,
-        consts::FI_SOCKADDR_IN,
-        consts::FI_SOCKADDR_IN6,
-    ];
-    let old = efa_fabric::Library::get().is_some_and(|l| Version::of(l) < Version::new(1, 18));
-    old && sockets.contains(&info.addr_format())
 }

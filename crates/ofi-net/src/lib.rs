@@ -26,6 +26,7 @@
 //! | `peers` | address vectors, each name once |
 //! | `region`, `regions`, `slab`, `pages` | memory: registered, numbered, our own, mapped |
 //! | `handle_words`, `handle_state` | the words callers hold; the state bytes of a connection handle |
+//! | `efa`, `quirks` | what one provider, or an old libfabric, needs |
 //! | `sync`, `fork`, `clock` | the domain's lock, knowing a forked child, time |
 //! | [`params`], [`config`], [`select`], [`properties`] | settings, which NICs, what is told of them |
 //! | [`error`], [`log`], `report` | coded errors, the log's seam, events to lines |
@@ -51,6 +52,7 @@ pub mod params;
 mod peers;
 mod progress;
 pub mod properties;
+mod quirks;
 mod rail;
 mod region;
 mod regions;
@@ -68,3 +70,6 @@ pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use properties::Properties;
 pub use region::MemoryKind;
 pub use transport::Transport;
+
+#[doc(inline)]
+pub use ofi_rdma::{CommInfo, Counters};

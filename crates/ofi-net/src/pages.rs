@@ -84,8 +84,14 @@ impl Pages {
         self.advise(libc::MADV_NOHUGEPAGE)
     }
 
+    /// Keeps these pages out of forked children: pages that a device writes to must not become
+    /// copy-on-write in the parent (fork(2), madvise(2)).
+    pub(crate) fn not_in_children(&self) -> bool {
+        self.advise(libc::MADV_DONTFORK)
+    }
+
     fn advise(&self, advice: i32) -> bool {
-        // SAFETY: the range is exactly this mapping; both advices used keep its contents in this
+        // SAFETY: the range is exactly this mapping; the advices used keep its contents in this
         // process (madvise(2)).
         unsafe { libc::madvise(self.start().cast(), self.bytes, advice) == 0 }
     }

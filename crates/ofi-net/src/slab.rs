@@ -44,6 +44,8 @@ impl Slab {
             let what = format!("{bytes} bytes for buffers could not be mapped");
             NetError::new(Code::Register, what).with_errno(errno)
         })?;
+        // A kernel that cannot do it copies pinned pages at fork, or is older than any EFA driver.
+        let _advised: bool = pages.not_in_children();
         let stretch = Stretch {
             start: pages.start(),
             bytes: pages.len(),

@@ -20,7 +20,7 @@ use crate::log::{self, Log, Subsys};
 use crate::properties::Properties;
 use core::mem::ManuallyDrop;
 use ofi_pools::Key;
-use ofi_rdma::{CommKey, ReqKey};
+use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
 use std::sync::Arc;
 
 mod connect;
@@ -84,6 +84,28 @@ impl Transport {
     /// An index beyond [`Transport::devices`].
     pub fn properties(&self, dev: usize) -> Result<&Properties, NetError> {
         Ok(self.device(dev)?.properties())
+    }
+
+    /// What happened on a device so far; all zero before its first listen or connect.
+    ///
+    /// # Errors
+    /// An index beyond [`Transport::devices`]; a device that is out of order.
+    pub fn counters(&self, dev: usize) -> Result<Counters, NetError> {
+        self.alive()?;
+        match self.device(dev)?.opened() {
+            Some(domain) => domain.enter(|core| Ok(*core.engine.counters())),
+            None => Ok(Counters::default()),
+        }
+    }
+
+    /// Where a communicator stands: connected or not, what it waits for, its first failure.
+    ///
+    /// # Errors
+    /// No such communicator; a device that is out of order.
+    pub fn comm_info(&self, comm: CommWord) -> Result<CommInfo, NetError> {
+        let (_, domain, key) = self.comm(comm)?;
+        let info = domain.enter(|core| Ok(core.engine.comm_info(key)))?;
+        info.ok_or_else(|| stale(Code::StaleComm, "communicator", comm.to_bits()))
     }
 
     /// The settings it runs with.
@@ -174,3 +196,9 @@ fn forked() -> NetError {
 fn stale(code: Code, what: &str, word: u64) -> NetError {
     NetError::new(code, format!("{what} {word:#x}"))
 }
+
+/// Any thread may call, with a reference to the one transport.
+const _: () = {
+    const fn assert_shared<T: Send + Sync>() {}
+    assert_shared::<Transport>();
+};

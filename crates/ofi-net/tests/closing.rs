@@ -1,15 +1,14 @@
-//! Closing at any time, many communicators, several threads, peers that die.
+//! Closing at any time, many communicators, several threads, forked children.
 #![expect(clippy::unwrap_used, reason = "test code")]
 
 mod common;
 
 use common::{
-    Buffer, Side, accept_from, breaking, config, connect, connect_to, finish, given_handle,
-    in_one_process, irecv, isend, listen, on_each_provider, pattern, peer_process, say, until,
-    until_error, wait,
+    Buffer, Side, breaking, config, connect, finish, in_one_process, irecv, isend, listen,
+    on_each_provider, pattern, until,
 };
 use core::time::Duration;
-use ofi_net::{Code, Config};
+use ofi_net::Code;
 use std::time::Instant;
 
 /// Requests in flight on both sides when both close; memory is deregistered; the next pair works.
@@ -169,105 +168,103 @@ fn threads_have_a_communicator_each() {
     in_one_process("threads_have_a_communicator_each", threads);
 }
 
-fn impatient() -> Config {
-    Config {
-        stall_fail_ms: Some(1500),
-        connect_timeout_ms: 3000,
-        ..config(2)
+/// A forked child is told; the parent's connection works on after the child has gone (decision 22).
+fn forked() {
+    let (a, b) = (Side::new(config(1)), Side::new(config(1)));
+    let (send, recv) = connect(&a.net, &b.net);
+    // SAFETY: the child makes calls that fail before they touch anything, and leaves by _exit.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let calls = [
+            a.net.close_send(send).err(),
+            a.net.connect(0, &mut [0; 128]).err(),
+            a.net.listen(0, &mut [0; 128]).err(),
+        ];
+        let told = calls.iter().all(|error| {
+            error
+                .as_ref()
+                .is_some_and(|error| error.code() == Code::Forked)
+        });
+        // SAFETY: _exit(2) takes any status and does not return.
+        unsafe { libc::_exit(if told { 7 } else { 8 }) };
     }
+    let mut status = 0;
+    // SAFETY: waitpid(2) writes one int.
+    let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    assert_eq!((waited, libc::WEXITSTATUS(status)), (pid, 7));
+    let mut source = Buffer::new(&a.net, send, pattern(6, 100_000));
+    let mut sink = Buffer::new(&b.net, recv, vec![0; 100_000]);
+    let r = irecv(&b.net, recv, &mut sink, 0, 100_000);
+    let s = isend(&a.net, send, &mut source, 0, 100_000);
+    assert_eq!(finish(&a.net, s, &b.net, r), (100_000, 100_000));
+    assert!(source.bytes == sink.bytes);
 }
 
-/// The peer is killed with messages in flight: an error within the bound, said once, and other
-/// communicators go on. (shm reports success for writes to a dead peer: a receive still fails.)
-fn killed() {
-    let side = Side::new(impatient());
-    let net = &side.net;
-    if let Some(mut handle) = given_handle() {
-        let send = connect_to(net, &mut handle);
-        let mut buffer = Buffer::new(net, send, pattern(1, 4096));
-        let request = isend(net, send, &mut buffer, 0, 4096);
-        wait(net, request);
-        // Killed here, in the middle of what its peer believes to be a conversation.
-        return until("being killed", || net.test(request).is_ok().then_some(()));
-    }
-    let (listener, handle) = listen(net);
-    let other = peer_process("a_killed_peer_is_an_error_in_time", &handle);
-    let recv = accept_from(net, listener);
-    let mut sink = Buffer::new(net, recv, vec![0; 1 << 20]);
-    let first = irecv(net, recv, &mut sink, 0, 4096);
-    assert_eq!(wait(net, first), 4096);
-    let waiting = irecv(net, recv, &mut sink, 0, 1 << 20);
-    drop(other);
-    let start = Instant::now();
-    let error = until_error("the receive from a dead peer", || net.test(waiting));
-    say(&format!("dead peer: {error}"));
-    assert!(
-        start.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        start.elapsed()
-    );
-    let (at, mr) = (sink.at(0), sink.mr);
+#[test]
+fn a_forked_child_is_told_and_the_parent_goes_on() {
+    in_one_process("a_forked_child_is_told_and_the_parent_goes_on", forked);
+}
+
+/// The connect of v4 returns at once; sends are "not now" until the peer has accepted (decision 18).
+fn v4() {
+    let (a, b) = (Side::new(config(1)), Side::new(config(1)));
+    let (listener, handle) = listen(&b.net);
+    let mut short = [0; 64];
+    short.copy_from_slice(&handle[..64]);
+    let send = a.net.connect_v4(0, &mut short).unwrap();
+    let mut source = Buffer::new(&a.net, send, pattern(2, 5000));
+    let (start, mr) = (source.at(0), source.mr);
     // SAFETY: the buffer is kept for good.
-    let sticks = unsafe { net.irecv(recv, at, 64, Some(mr)) }.unwrap_err();
-    assert_eq!(sticks.code(), error.code(), "the first failure sticks");
-    let warnings = side.log.at(ofi_net::log::Level::Warn);
-    assert_eq!(
-        warnings
-            .iter()
-            .filter(|line| line.contains("OFI-E06"))
-            .count(),
-        1,
-        "{warnings:?}"
-    );
-    sink.free(net, recv);
-    net.close_recv(recv).unwrap();
-}
-
-#[test]
-fn a_killed_peer_is_an_error_in_time() {
-    on_each_provider("a_killed_peer_is_an_error_in_time", killed);
-}
-
-/// The peer listens and dies before it accepts.
-fn killed_before_accept() {
-    let side = Side::new(impatient());
-    let net = &side.net;
-    let (listener, mine) = listen(net);
-    if let Some(mut handle) = given_handle() {
-        let send = connect_to(net, &mut handle);
-        let mut buffer = Buffer::new(net, send, mine.to_vec());
-        let request = isend(net, send, &mut buffer, 0, 128);
-        wait(net, request);
-        return until("being killed", || None);
-    }
-    let other = peer_process("a_peer_killed_before_accept_is_an_error_in_time", &mine);
-    let recv = accept_from(net, listener);
-    let mut buffer = Buffer::new(net, recv, vec![0; 128]);
-    let request = irecv(net, recv, &mut buffer, 0, 128);
-    wait(net, request);
-    let mut theirs = [0; 128];
-    theirs.copy_from_slice(&buffer.bytes);
-    drop(other);
-    let start = Instant::now();
-    let error = until_error("connect to a dead peer", || {
-        match net.connect(0, &mut theirs) {
-            Ok(Some(_)) => panic!("connected to a dead peer"),
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
-        }
+    let early = || unsafe { a.net.isend(send, start, 5000, Some(mr)) }.unwrap();
+    assert_eq!(early(), None, "nobody has accepted");
+    let mut recv = None;
+    let s = until("v4", || {
+        recv = recv.or_else(|| b.net.accept(listener).unwrap());
+        early()
     });
-    say(&format!("dead listener: {error}"));
-    assert!(
-        start.elapsed() < Duration::from_secs(20),
-        "{:?}",
-        start.elapsed()
-    );
+    let recv = until("accept", || {
+        recv.or_else(|| b.net.accept(listener).unwrap())
+    });
+    let mut sink = Buffer::new(&b.net, recv, vec![0; 5000]);
+    let r = irecv(&b.net, recv, &mut sink, 0, 5000);
+    assert_eq!(finish(&a.net, s, &b.net, r), (5000, 5000));
+    assert!(source.bytes == sink.bytes);
 }
 
 #[test]
-fn a_peer_killed_before_accept_is_an_error_in_time() {
-    on_each_provider(
-        "a_peer_killed_before_accept_is_an_error_in_time",
-        killed_before_accept,
-    );
+fn a_v4_connection_completes_in_later_calls() {
+    in_one_process("a_v4_connection_completes_in_later_calls", v4);
+}
+
+/// One thread registers and deregisters without end while another transfers: neither disturbs the other.
+fn registering() {
+    let (a, b) = (Side::new(config(2)), Side::new(config(2)));
+    let (send, recv) = connect(&a.net, &b.net);
+    let done = core::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (left, right, stop) = (&a, &b, &done);
+        scope.spawn(move || {
+            while !stop.load(core::sync::atomic::Ordering::Relaxed) {
+                let first = Buffer::new(&left.net, send, vec![0; 10_000]);
+                let second = Buffer::new(&right.net, recv, vec![0; 10_000]);
+                second.free(&right.net, recv);
+                first.free(&left.net, send);
+            }
+        });
+        let (a, b) = (&*a.net, &*b.net);
+        let mut source = Buffer::new(a, send, pattern(3, 150_000));
+        let mut sink = Buffer::new(b, recv, vec![0; 150_000]);
+        for n in 0..2000 {
+            let r = irecv(b, recv, &mut sink, 0, 150_000);
+            let s = isend(a, send, &mut source, 0, 150_000);
+            assert_eq!(finish(a, s, b, r), (150_000, 150_000), "message {n}");
+        }
+        assert!(source.bytes == sink.bytes);
+        done.store(true, core::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn registration_and_transfer_do_not_meet() {
+    in_one_process("registration_and_transfer_do_not_meet", registering);
 }

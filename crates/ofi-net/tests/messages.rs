@@ -4,8 +4,7 @@
 mod common;
 
 use common::{
-    Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, tells_lengths,
-    until, wait,
+    Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, until, wait,
 };
 use ofi_net::{Code, CommWord, Config};
 
@@ -28,15 +27,8 @@ fn exchange(a: &Side, b: &Side, comms: (CommWord, CommWord), case: Case) {
         (s, irecv(&b.net, recv, &mut sink, 32, room))
     };
     let moved = sent.min(room);
-    let (told_sender, told_receiver) = finish(&a.net, s, &b.net, r);
-    assert_eq!(told_sender, moved as u64, "{case:?}");
-    // The length of an eager message is always told.
-    let eager = !recv_first && sent <= 8192;
-    let exact = tells_lengths() || eager || sent >= room;
-    assert!(
-        told_receiver == moved as u64 || (!exact && told_receiver == room as u64),
-        "{case:?}"
-    );
+    let sizes = finish(&a.net, s, &b.net, r);
+    assert_eq!(sizes, (moved as u64, moved as u64), "{case:?}");
     let source = source.free(&a.net, send);
     let sink = sink.free(&b.net, recv);
     assert!(
@@ -353,4 +345,48 @@ fn cached() {
 #[test]
 fn the_cache_registers_once() {
     in_one_process("the_cache_registers_once", cached);
+}
+
+/// Offsets and keys of our own, where the provider offers those: in CTRL, in eager copies, in flushes.
+fn offsets() {
+    let config = || Config {
+        provider_addressing: true,
+        ..config(2)
+    };
+    let (a, b) = (Side::new(config()), Side::new(config()));
+    let told = a.log.at(ofi_net::log::Level::Info).join("\n");
+    let shm = told.contains("provider shm");
+    assert!(shm || told.contains("offsets, own keys"), "{told}");
+    let comms = connect(&a.net, &b.net);
+    for (seed, &size) in SIZES.iter().enumerate() {
+        for recv_first in [true, false] {
+            exchange(
+                &a,
+                &b,
+                comms,
+                Case {
+                    seed,
+                    sent: size,
+                    room: size,
+                    recv_first,
+                },
+            );
+        }
+    }
+    // Somewhere inside of a region, whose start is not that of a page.
+    let mut source = Buffer::new(&a.net, comms.0, pattern(8, 300_000));
+    let mut sink = Buffer::new(&b.net, comms.1, vec![0; 300_000]);
+    let r = irecv(&b.net, comms.1, &mut sink, 12_345, 200_000);
+    let s = isend(&a.net, comms.0, &mut source, 777, 200_000);
+    assert_eq!(finish(&a.net, s, &b.net, r), (200_000, 200_000));
+    assert!(sink.bytes[12_345..212_345] == source.bytes[777..200_777]);
+    let (start, mr) = (sink.at(12_345), sink.mr);
+    // SAFETY: the buffer is kept for good.
+    let flush = unsafe { b.net.iflush(comms.1, start, 200_000, mr) }.unwrap();
+    assert_eq!(wait(&b.net, flush.unwrap()), 0);
+}
+
+#[test]
+fn offsets_and_own_keys_work() {
+    in_one_process("offsets_and_own_keys_work", offsets);
 }

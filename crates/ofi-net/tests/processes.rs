@@ -64,11 +64,7 @@ impl Flow {
     fn recv(&mut self, net: &Transport, seed: usize) {
         let (n, room) = (self.next, size(self.next + seed));
         // Some room to spare now and then: the size reported has to be the sender's.
-        let room = if n % 7 == 0 && common::tells_lengths() {
-            ROOM
-        } else {
-            room
-        };
+        let room = if n % 7 == 0 { ROOM } else { room };
         let buffer = &mut self.buffers[n % WINDOW];
         self.flying
             .push_back((n, irecv(net, self.comm, buffer, 0, room)));

@@ -54,13 +54,15 @@ impl Transport {
         let stretch = stretch(addr, len, kind)?;
         let region = match &domain.cache {
             Some(cache) if kind == MemoryKind::Host => {
-                let handle = cached::acquire(cache, stretch)?;
+                let handle = domain.registering(|| cached::acquire(cache, stretch))?;
                 domain.enter(|core| core.number_cached(cache, handle))?
             }
             _ => {
-                // SAFETY: rounding stays within the pages that the caller's range touches, which
-                // are mapped as long as the range is; the rest is the caller's promise.
-                let registration = unsafe { domain.registrar.register(stretch, USER_ACCESS) }?;
+                let registration = domain.registering(|| {
+                    // SAFETY: rounding stays within the pages that the caller's range touches,
+                    // which are mapped as long as the range is; the rest is the caller's promise.
+                    unsafe { domain.registrar.register(stretch, USER_ACCESS) }
+                })?;
                 domain.enter(|core| core.number(registration))?
             }
         };
@@ -114,11 +116,13 @@ fn close_own(domain: &Domain, region: Key, mr: MrWord) -> Result<(), NetError> {
             .take(region, referenced)
             .ok_or_else(|| gone(mr))
     })?;
-    registration.close().map_err(|refused| {
-        let (kept, error) = *refused;
-        // For good: the provider may still reach the memory.
-        let _kept = ManuallyDrop::new(kept);
-        error
+    domain.registering(|| {
+        registration.close().map_err(|refused| {
+            let (kept, error) = *refused;
+            // For good: the provider may still reach the memory.
+            let _kept = ManuallyDrop::new(kept);
+            error
+        })
     })
 }
 
@@ -129,7 +133,7 @@ fn close_cached(domain: &Domain, region: Key, handle: Handle) -> Result<(), NetE
     if cache.with(|cache| cache.references(handle)) == Some(1) {
         wait_quiet(domain, region)?;
     }
-    let closed = cached::release(cache, handle);
+    let closed = domain.registering(|| cached::release(cache, handle));
     if matches!(closed, Ok(false)) {
         return Ok(());
     }

@@ -40,14 +40,6 @@ fn providers() -> Result<Vec<&'static str>, String> {
     })
 }
 
-/// Whether the provider tells the length of incoming writes: TCP of libfabric 1.17 does not, and then
-/// a receive with room to spare reports its room (decision 16).
-pub fn tells_lengths() -> bool {
-    let library = efa_fabric::Library::load(library_path().as_deref()).unwrap();
-    let old = efa_fabric::Version::of(library) < efa_fabric::Version::new(1, 18);
-    !old || std::env::var("FI_PROVIDER").as_deref() == Ok("shm")
-}
-
 /// Runs `scenario` once for each provider, in a child process that runs only the test `name`.
 pub fn on_each_provider(name: &str, scenario: fn()) {
     on_providers(name, |_| true, scenario);

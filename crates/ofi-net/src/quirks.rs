@@ -1,0 +1,32 @@
+//! What old libfabrics need, told from their version and from what their entries say.
+
+use efa_fabric::{Info, Library, Version, consts};
+
+/// Before this version, TCP reports no lengths of incoming writes and its registrations race.
+const TCP_GREW_UP: Version = Version::new(1, 18);
+
+fn is_older(than: Version) -> bool {
+    Library::get().is_some_and(|library| Version::of(library) < than)
+}
+
+fn speaks_ip(info: &Info) -> bool {
+    let formats = [
+        consts::FI_SOCKADDR,
+        consts::FI_SOCKADDR_IN,
+        consts::FI_SOCKADDR_IN6,
+    ];
+    formats.contains(&info.addr_format())
+}
+
+/// Whether an incoming write without a length says nothing: socket providers before 1.18 report 0
+/// for all of them (decision 16).
+pub(crate) fn lengths_missing(info: &Info) -> bool {
+    is_older(TCP_GREW_UP) && speaks_ip(info)
+}
+
+/// Whether memory must not be registered while another thread makes progress, although the provider
+/// offers `FI_THREAD_SAFE`: `net` of 1.17 then loses keys now and then, so that a peer's write goes
+/// nowhere and closing the region says `FI_ENOKEY`. Registering is quick there.
+pub(crate) fn registration_races(info: &Info) -> bool {
+    lengths_missing(info)
+}
