@@ -3,8 +3,8 @@
 //! ```text
 //! block 0  [ buffer | buffer | buffer | ... ]   first: registered once, whole pages
 //! block 1  [ buffer | buffer ]                  grow:  when all are taken, up to the maximum
-//!              ▲
-//! Slot { index, generation } ─place─► Place { block, offset, address, bytes }
+//!              ^
+//! Slot { index, generation } -place-> Place { block, offset, address, bytes }
 //! ```
 //!
 //! The freelist never touches the bytes and does not know how they were registered: it keeps the

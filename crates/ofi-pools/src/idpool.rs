@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!            alloc: lowest rested id, else the next fresh one, else the longest resting one
-//!   fresh ──────────────► live ──free──► resting (FIFO of `quarantine` ids) ──► rested (bitmap)
-//!   (never used)           ▲                                                       │
-//!                          └───────────────────────────────────────────────────────┘
+//!   fresh --------------> live --free--> resting (FIFO of `quarantine` ids) --> rested (bitmap)
+//!   (never used)           ^                                                       |
+//!                          +-------------------------------------------------------+
 //! ```
 //!
 //! A message of a dead peer can carry the id of a communicator that is gone. As long as the id

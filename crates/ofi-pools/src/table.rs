@@ -1,10 +1,10 @@
 //! A generational slab: values that stay where they are, under handles that expire with them.
 //!
 //! ```text
-//! blocks ─► [ 64 slots ] [ 64 slots ] ...      a block never moves and is never given back
+//! blocks -> [ 64 slots ] [ 64 slots ] ...      a block never moves and is never given back
 //!              slot = { value, generation, next }
-//! head ─► last slot vacated ─► the one before ─► ... ─► NIL      (LIFO: the warm one first)
-//! fresh ─► the lowest slot that was never used                   (taken when the list is empty)
+//! head -> last slot vacated -> the one before -> ... -> NIL      (LIFO: the warm one first)
+//! fresh -> the lowest slot that was never used                   (taken when the list is empty)
 //! ```
 
 use crate::key::Key;

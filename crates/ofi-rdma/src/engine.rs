@@ -146,6 +146,19 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             .unwrap_or(0)
     }
 
+    /// Whether waiting for a region makes sense: an operation on it is queued or at the provider, or a
+    /// communicator that has not failed has a request on it. Requests of a failed one that are quiet
+    /// only wait for their `test`. O(requests): for deregistration.
+    #[must_use]
+    pub fn region_awaited(&self, region: RegionId) -> bool {
+        let failed = |r: &Request| self.comms.get(r.comm).is_none_or(|c| c.failure.is_some());
+        self.region_refs(region) > 0
+            && self
+                .requests
+                .iter()
+                .any(|(_, r)| r.region == region && !(r.is_quiet() && failed(r)))
+    }
+
     /// Communicators there are, those included that were closed and still drain.
     #[must_use]
     pub const fn live_comms(&self) -> usize {

@@ -3,7 +3,7 @@
 //! ```text
 //! firsts   [ s0        | s16           | s30         ]   first start of each leaf; searched first
 //! best     [ end,slot  | end,slot      | end,slot    ]   the range that reaches furthest, of this
-//!              │              │              │           leaf and all before it
+//!              |              |              |           leaf and all before it
 //! leaves   [ starts... ] [ starts... ] [ starts... ]     up to 16 ranges, sorted by start
 //!          [ best  ... ] [ best  ... ] [ best  ... ]     the furthest of the leaf up to here
 //! ```

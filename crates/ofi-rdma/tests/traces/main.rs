@@ -4,4 +4,6 @@
 mod bench;
 mod close;
 mod connect;
+mod deadlines;
+mod hostile;
 mod messages;
