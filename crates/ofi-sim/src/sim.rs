@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use ofi_rdma::limits::MAX_RAILS;
-use ofi_rdma::{Base, Cause, Config, Dialect, Engine, EpName, KeyWidth, Lane};
+use ofi_rdma::{Base, Config, Dialect, Engine, EpName, KeyWidth, Lane};
 
 use crate::caller::Caller;
 use crate::config::SimConfig;
@@ -16,7 +16,7 @@ use crate::ops::endpoint_name;
 use crate::report::{Failure, Report, What};
 use crate::spec::SpecError;
 use crate::timeline::Happening;
-use crate::world::{CqEntry, Node, World};
+use crate::world::{Node, World};
 
 /// Shortest time between two turns of a host, nanoseconds.
 const TURN_NS: u64 = 1_000;
@@ -322,28 +322,17 @@ impl<D: Dialect> Sim<D> {
         }
     }
 
-    /// Endpoints close: operations that vanished are given back, everything is read, and nothing
-    /// may be left.
+    /// Endpoints close: operations that vanished are given back, what that leads to is done, and
+    /// nothing may be left.
     fn end(&mut self) -> Result<(), Failure> {
-        for (host, lane, token, owner) in core::mem::take(&mut self.world.vanished) {
-            let cause = Cause::errno(Cause::CANCELED);
-            self.world.complete(
-                host,
-                lane.rail(),
-                CqEntry::Failed {
-                    token,
-                    cause,
-                    owner,
-                },
-            );
+        while !self.world.vanished.is_empty() || !self.is_settled() {
+            self.world.give_back_vanished();
+            self.step()?;
         }
         for host in 0..self.world.config.hosts {
-            if self.world.node(host).dead {
-                continue;
+            if !self.world.node(host).dead {
+                self.judge_baseline(host);
             }
-            let engine = &mut self.engines[usize::from(host)];
-            while progress(&mut self.world, engine, host) {}
-            self.judge_baseline(host);
         }
         self.check()
     }

@@ -171,6 +171,22 @@ impl World {
         node.woken = true;
     }
 
+    /// Endpoints close: operations that vanished come back as cancelled.
+    pub(crate) fn give_back_vanished(&mut self) {
+        while let Some((host, lane, token, owner)) = self.vanished.pop() {
+            let cause = Cause::errno(Cause::CANCELED);
+            self.complete(
+                host,
+                lane.rail(),
+                CqEntry::Failed {
+                    token,
+                    cause,
+                    owner,
+                },
+            );
+        }
+    }
+
     /// A host dies, and what waited for it ends.
     pub(crate) fn bury(&mut self, host: u8) {
         let Self { ops, nodes, .. } = self;

@@ -146,3 +146,23 @@ fn a_configuration_out_of_range_is_refused() {
         "{refused:?}"
     );
 }
+
+/// Seeds that once found something wrong, in the engine or in an oracle.
+#[test]
+fn seeds_that_found_something() {
+    let specs = [
+        // A repeated completion of CONN_RESP was taken for that of CLOSE.
+        "seed=5 hosts=1 close=1 links=3 messages=2000 life=1 dup=100000 stray=200000",
+        // A CTRL that fails after the close of its receiver does not count in CLOSE.
+        "seed=504884 hosts=4 rails=4 longkeys=1 close=1 eager=-1 stripe=4096 small=300 links=7 \
+         messages=2000 life=5000 window=160 max=1000 trunc=500000 zero=0 flush=1000000 dmin=5000 \
+         dmax=200000 straggle=19446 slowresp=266919 inject=437894 busy=242379 stray=18452 deathus=965",
+        // CLOSE still waited for a busy provider when everything else was over.
+        "seed=503 longkeys=1 close=1 eager=-1 stripe=256 links=1 messages=3000 life=5000 window=128 \
+         max=4096 trunc=500000 zero=300000 flush=1000000 dmin=5000 dmax=200000 busy=207812 refuse=100 \
+         error=200 abrupt=48154",
+    ];
+    for spec in specs {
+        run::<Base>(spec.parse().expect("a specification"));
+    }
+}
