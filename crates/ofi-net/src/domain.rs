@@ -32,6 +32,9 @@ use std::sync::{Arc, MutexGuard};
 /// many it grows.
 const SEND_SLOTS: u32 = 16;
 
+/// Names tried for an endpoint: those that one killed process can have left behind, and some.
+const NAMES_MAX: usize = 16;
+
 /// One domain.
 #[derive(Debug)]
 pub(crate) struct Domain {
@@ -270,7 +273,22 @@ fn open_low_latency(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened
     open_endpoint(fi_domain, &classed, cq).or_else(|_| open_endpoint(fi_domain, info, cq))
 }
 
+/// Opens an endpoint. shm names endpoints by process id and a running number, and says `FI_EBUSY` to
+/// a name whose earlier owner was killed and had the same id: the next number is tried then.
 fn open_endpoint(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened, NetError> {
+    let mut opened = try_endpoint(fi_domain, info, cq);
+    for _ in 1..NAMES_MAX {
+        match &opened {
+            Err(error) if error.errno() == -libc::EBUSY => {
+                opened = try_endpoint(fi_domain, info, cq);
+            }
+            _ => break,
+        }
+    }
+    opened
+}
+
+fn try_endpoint(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened, NetError> {
     let mut setup = Endpoint::open(fi_domain, info)?;
     let av = Av::open(fi_domain)?;
     setup.bind_cq(cq, CqBind::TRANSMIT | CqBind::RECV)?;

@@ -172,3 +172,27 @@ fn a_peer_killed_before_accept_is_an_error_in_time() {
         killed_before_accept,
     );
 }
+
+/// A process killed before had our id, and left its shared memory under the names that ours will have.
+fn left_behind() {
+    let names: Vec<_> = (0..3)
+        .map(|n| format!("/dev/shm/{}:0:{n}", std::process::id()))
+        .collect();
+    for name in &names {
+        std::fs::write(name, vec![0; 4096]).unwrap();
+    }
+    let side = Side::new(config(1));
+    let (listener, _) = listen(&side.net);
+    side.net.close_listen(listener).unwrap();
+    drop(side);
+    for name in &names {
+        // An error says that the provider took the name over.
+        let _removed = std::fs::remove_file(name).is_ok();
+    }
+}
+
+#[test]
+fn names_of_a_killed_process_are_stepped_over() {
+    let name = "names_of_a_killed_process_are_stepped_over";
+    common::on_providers(name, |provider| provider == "shm", left_behind);
+}

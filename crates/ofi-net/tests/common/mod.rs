@@ -384,6 +384,21 @@ impl Drop for Child {
         // An error says that it has ended already.
         let _killed = self.0.kill().is_ok();
         let _reaped = self.0.wait().is_ok();
+        remove_shared_memory(self.0.id());
+    }
+}
+
+/// shm leaves its regions behind when its process is killed.
+fn remove_shared_memory(process: u32) {
+    let Ok(files) = std::fs::read_dir("/dev/shm") else {
+        return;
+    };
+    for file in files.flatten() {
+        let name = file.file_name();
+        if name.to_string_lossy().starts_with(&format!("{process}:")) {
+            // An error says that somebody else removed it.
+            let _removed = std::fs::remove_file(file.path()).is_ok();
+        }
     }
 }
 
