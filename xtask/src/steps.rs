@@ -41,6 +41,8 @@ pub(crate) enum Need {
     Nightly,
     /// A compiler for C++.
     Cxx,
+    /// Network namespaces, and `ip` to join them.
+    Namespaces,
     /// The release build of the plugin and of `ofi`, by the step [`BUILD`].
     Built,
 }
@@ -117,7 +119,7 @@ impl Step {
 }
 
 /// All of it.
-pub(crate) const STEPS: [Step; 23] = [
+pub(crate) const STEPS: [Step; 25] = [
     Step::cargo("format", &["fmt", "--all", "--check"]).quick(),
     Step::xtask("tidy", &["tidy"]).quick(),
     Step::xtask("layers", &["layers"]).quick(),
@@ -233,6 +235,8 @@ pub(crate) const STEPS: [Step; 23] = [
     Step::perf("verified bytes", CHECKS[1]),
     Step::perf("verified bytes", CHECKS[2]),
     Step::perf("verified bytes", CHECKS[3]),
+    Step::perf("verified bytes", CHECKS[4]).needs(&[Need::Built, Need::Namespaces]),
+    Step::perf("verified bytes", CHECKS[5]).needs(&[Need::Built, Need::Namespaces]),
 ];
 
 #[cfg(test)]

@@ -174,6 +174,10 @@ fn unmet(need: Need, here: &Workspace, failed: &BTreeSet<&str>) -> Option<String
             Program::new("c++").args(["--version"]).succeeds(),
             "no C++ compiler here: sudo apt-get install -y g++",
         ),
+        Need::Namespaces => (
+            settings::has_namespaces(),
+            "no network namespaces here: it takes unshare, and ip (sudo apt-get install -y iproute2)",
+        ),
         Need::Built => {
             let Built { plugin, ofi } = built(here);
             let exist = |files: [PathBuf; 2]| files.iter().all(|file| file.exists());
