@@ -15,7 +15,7 @@ use self::plan::Planned;
 use self::report::{Line, Outcome, Summary};
 use crate::process::Ended;
 use crate::setup::{self, Extent};
-use crate::steps::STEPS;
+use crate::steps::{BUILD, Need, STEPS};
 use crate::workspace::Workspace;
 
 #[derive(Debug, Default)]
@@ -72,7 +72,11 @@ pub(crate) fn run(here: &Workspace, args: &[&str]) -> Result<ExitCode> {
         .iter()
         .flat_map(|step| plan::expand(step, &found))
         .collect();
-    plan.retain(|planned| options.selects(planned));
+    // What a chosen step loads is built anew: a stale plugin would be tested silently.
+    let builds = plan
+        .iter()
+        .any(|planned| options.selects(planned) && planned.step.needs.contains(&Need::Built));
+    plan.retain(|planned| options.selects(planned) || builds && planned.step.name == BUILD);
     if options.just_list {
         plan.iter().for_each(|planned| println!("{}", planned.name));
         return Ok(ExitCode::SUCCESS);

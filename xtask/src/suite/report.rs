@@ -1,6 +1,7 @@
 //! What a step came to, and the summary at the end.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// Lines of a failed step that are shown.
@@ -25,9 +26,18 @@ impl Outcome {
         let skipped = output
             .lines()
             .filter_map(|line| line.trim().strip_prefix("skipped: "));
+        // Many tests may lack the same thing: it is named once, with their number.
+        let mut counts = BTreeMap::new();
+        for what in skipped {
+            *counts.entry(what).or_insert(0_u32) += 1;
+        }
+        let named = counts.into_iter().map(|(what, count)| match count {
+            1 => what.to_owned(),
+            _ => format!("{what} ({count} times)"),
+        });
         Self::Passed {
             tests: count_tests(output),
-            skipped: skipped.map(ToOwned::to_owned).collect(),
+            skipped: named.collect(),
         }
     }
 }
@@ -130,10 +140,11 @@ mod tests {
     fn tests_and_skips_are_read_from_the_output() {
         let output = "test result: ok. 17 passed; 0 failed; 1 ignored\n\
             skipped: veth: not root\nnothing skipped: here\n\
+            skipped: shm\nskipped: shm\n\
             test result: ok. 3 passed; 0 failed\n";
         let want = Outcome::Passed {
             tests: 20,
-            skipped: vec!["veth: not root".to_owned()],
+            skipped: vec!["shm (2 times)".to_owned(), "veth: not root".to_owned()],
         };
         assert_eq!(Outcome::passed(output), want);
     }
