@@ -145,14 +145,15 @@ fn close_cached(domain: &Domain, region: Key, handle: Handle) -> Result<(), NetE
     closed.map(drop)
 }
 
-/// Makes progress until no request refers to the region, within a bound.
+/// Makes progress until nothing is to be waited for on the region, within a bound.
 fn wait_quiet(domain: &Domain, region: Key) -> Result<(), NetError> {
     let deadline = Deadline::after(DEREG_BOUND_MS);
     loop {
         let quiet = domain.enter(|core| {
             let Core { engine, port, .. } = &mut *core;
             port.regions.sweep(|id| engine.region_refs(id));
-            if engine.region_refs(RegionId(region.index())) == 0 {
+            // The requests of a failed communicator wait for nothing but their `test`.
+            if !engine.region_awaited(RegionId(region.index())) {
                 return Ok(true);
             }
             core.progress();
