@@ -119,7 +119,7 @@ impl Step {
 }
 
 /// All of it.
-pub(crate) const STEPS: [Step; 25] = [
+pub(crate) const STEPS: [Step; 26] = [
     Step::cargo("format", &["fmt", "--all", "--check"]).quick(),
     Step::xtask("tidy", &["tidy"]).quick(),
     Step::xtask("layers", &["layers"]).quick(),
@@ -226,6 +226,19 @@ pub(crate) const STEPS: [Step; 25] = [
     )
     .needs(&[Need::Built])
     .on_each_libfabric(),
+    // Alone: the feature would reach the plugin that the other steps test.
+    Step::cargo(
+        "no panic leaves an entry point",
+        &[
+            "test",
+            "-p",
+            "ofi-plugin-neuron",
+            "--features",
+            "panic-probe",
+            "--test",
+            "panics",
+        ],
+    ),
     Step::cargo(
         "tests of the ofi command",
         &["test", "-p", "ofi-tools", "--tests", SHOW[0], SHOW[1]],

@@ -26,12 +26,36 @@ pub fn guard(call: &'static str, body: impl FnOnce() -> Result<(), Fail>) -> c_i
         let _inside = Inside::enter();
         // A panic may leave the transport's own state half-changed: its locks are poisoned by it, and
         // it refuses further work. Nothing else is shared with the body.
-        catch_unwind(AssertUnwindSafe(body))
+        catch_unwind(AssertUnwindSafe(|| {
+            #[cfg(feature = "panic-probe")]
+            probe::panic_if_armed();
+            body()
+        }))
     };
     match result {
         Ok(Ok(())) => abi::SUCCESS,
         Ok(Err(fail)) => failed(call, &fail),
         Err(payload) => panicked(call, payload),
+    }
+}
+
+/// Panics on demand, for the test that every entry point is behind [`guard`].
+#[cfg(feature = "panic-probe")]
+pub mod probe {
+    use core::sync::atomic::{AtomicBool, Ordering};
+
+    static ARMED: AtomicBool = AtomicBool::new(false);
+
+    /// From now on every entry point panics, or none.
+    pub fn arm(armed: bool) {
+        ARMED.store(armed, Ordering::Relaxed);
+    }
+
+    #[expect(clippy::panic, reason = "this is what it is for")]
+    pub(super) fn panic_if_armed() {
+        if ARMED.load(Ordering::Relaxed) {
+            panic!("the probe");
+        }
     }
 }
 

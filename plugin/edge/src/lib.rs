@@ -27,6 +27,8 @@ pub mod translate;
 mod unload;
 
 pub use guard::guard;
+#[cfg(feature = "panic-probe")]
+pub use guard::probe;
 pub use logger::CLogger;
 pub use pointer::Out;
 pub use translate::Fail;
