@@ -28,7 +28,7 @@ use efa_fabric::{
     Context2, Endpoint, FabricError, PeerAddr as FiAddr, Posted, Sink, Source, Target,
 };
 use ofi_pools::{Freelist, Slot};
-use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, EP_NAME_BYTES};
+use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, CTRL_BYTES_MAX, EP_NAME_BYTES};
 use ofi_rdma::{Cause, Lane, OpKind, Outcome, PeerAddr, Post, RailPort, RxId, Token, Wire};
 use std::sync::Arc;
 
@@ -154,10 +154,17 @@ impl Port {
     }
 
     fn control(&mut self, post: &Post, peer: FiAddr, len: usize) -> Outcome {
+        // CTRL goes with every message; the buffer of a CONN need not be cleared for it.
+        if len <= CTRL_BYTES_MAX {
+            self.control_of(post, peer, &mut [0; CTRL_BYTES_MAX])
+        } else {
+            self.control_of(post, peer, &mut [0; CONTROL_BUFFER_BYTES])
+        }
+    }
+
+    fn control_of(&mut self, post: &Post, peer: FiAddr, message: &mut [u8]) -> Outcome {
         let lane = post.lane();
-        let mut message = [0; CONTROL_BUFFER_BYTES];
-        let written = post.encode(&mut message);
-        debug_assert_eq!(written, len, "the engine's length is that of its encoding");
+        let written = post.encode(message);
         let Some(message) = message.get(..written) else {
             return Outcome::Failed(Cause::errno(libc::EMSGSIZE));
         };
