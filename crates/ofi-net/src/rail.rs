@@ -280,7 +280,7 @@ impl Port {
         })
     }
 
-    fn flush_read(&mut self, post: &Post, from: (u64, u64)) -> Outcome {
+    fn flush_read(&mut self, post: &Post, from: (u64, u64), len: usize) -> Outcome {
         let rail = post.lane().rail();
         let line = self.flush_page.pages().addr() + FLUSH_LINE_BYTES * u64::from(rail);
         let desc = self.flush_page.view().desc(rail);
@@ -288,7 +288,7 @@ impl Port {
             post,
             Sink {
                 ptr: pointer(line),
-                len: FLUSH_BYTES,
+                len,
                 desc,
             },
             from,
@@ -431,11 +431,12 @@ impl RailPort for Port {
                 }
             }
             Wire::FlushRead { addr, region } => {
-                let from = self
-                    .regions
-                    .view(region)
-                    .map(|v| (v.wire_addr(addr), v.key(rail)));
-                from.map_or(GONE, |from| self.flush_read(post, from))
+                let Some(view) = self.regions.view(region) else {
+                    return GONE;
+                };
+                let (addr, len) = view.within(addr, FLUSH_BYTES);
+                let from = (view.wire_addr(addr), view.key(rail));
+                self.flush_read(post, from, len)
             }
         }
     }

@@ -286,6 +286,14 @@ impl RegionView {
         }
     }
 
+    /// The `len` bytes at `addr`, moved back where they would pass the end: what a read that only has
+    /// to touch the region near `addr` names. Fewer only if the region has fewer.
+    pub(crate) fn within(&self, addr: u64, len: usize) -> (u64, usize) {
+        let len = usize::try_from(self.bytes).map_or(len, |bytes| bytes.min(len));
+        let last = self.base + self.bytes - len as u64;
+        (addr.min(last), len)
+    }
+
     /// Whether `len` bytes at `addr` lie inside.
     #[inline]
     pub(crate) const fn covers(&self, addr: u64, len: u64) -> bool {
@@ -337,6 +345,18 @@ mod tests {
         assert!(view.covers(0x1000, 0x2000) && view.covers(0x3000, 0) && view.covers(0x2FFF, 1));
         assert!(!view.covers(0xFFF, 1) && !view.covers(0x2FFF, 2) && !view.covers(0x3001, 0));
         assert!(!view.covers(u64::MAX, 2) && !view.covers(0x1000, u64::MAX));
+    }
+
+    #[test]
+    fn a_read_near_the_end_is_moved_inside() {
+        let view = view(false);
+        assert_eq!(view.within(0x1800, 4), (0x1800, 4));
+        assert_eq!(view.within(0x2FFC, 4), (0x2FFC, 4));
+        for addr in 0x2FFD..=0x3000 {
+            assert_eq!(view.within(addr, 4), (0x2FFC, 4));
+        }
+        let short = RegionView { bytes: 3, ..view };
+        assert_eq!(short.within(0x1001, 4), (0x1000, 3));
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod common;
 use common::{
     Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, until, wait,
 };
-use ofi_net::{Code, CommWord, Config};
+use ofi_net::{Code, CommWord, Config, MemoryKind};
 
 /// Sends one message of `sent` bytes to a receive of `room`, receive first or send first.
 fn exchange(a: &Side, b: &Side, comms: (CommWord, CommWord), case: Case) {
@@ -280,6 +280,34 @@ fn flushes() {
     let late = unsafe { b.net.iflush(recv, start, 100, mr) }.unwrap_err();
     assert_eq!(late.code(), Code::StaleComm);
     a.net.close_send(send).unwrap();
+}
+
+/// A flush reads four bytes, and the message it is for may be shorter and end where the region ends.
+fn flushes_at_the_end() {
+    const PAGE: usize = 4096;
+    let (a, b) = (Side::new(config(2)), Side::new(config(2)));
+    let (send, recv) = connect(&a.net, &b.net);
+    let mut memory = vec![1_u8; 3 * PAGE];
+    let lead = memory.as_ptr().align_offset(PAGE);
+    let page = memory.as_mut_ptr().wrapping_add(lead);
+    // SAFETY: the page lies in `memory`, which outlives the registration.
+    let mr = unsafe { b.net.reg_mr(recv, page.cast(), PAGE, MemoryKind::Host) }.unwrap();
+    for bytes in 1..=5 {
+        let tail = page.wrapping_add(PAGE - bytes);
+        // SAFETY: as above.
+        let request = unsafe { b.net.iflush(recv, tail.cast(), bytes, mr) }.unwrap();
+        assert_eq!(wait(&b.net, request.unwrap()), 0, "the last {bytes} bytes");
+    }
+    b.net.dereg_mr(recv, mr).unwrap();
+    b.net.close_recv(recv).unwrap();
+    a.net.close_send(send).unwrap();
+    drop((a, b));
+    assert!(memory.iter().all(|&byte| byte == 1), "a flush reads");
+}
+
+#[test]
+fn the_last_bytes_of_a_region_are_flushed() {
+    in_one_process("the_last_bytes_of_a_region_are_flushed", flushes_at_the_end);
 }
 
 #[test]
