@@ -351,7 +351,7 @@ fn cached() {
     let (start, len) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
     let register = || {
         // SAFETY: the bytes live to the end of this function.
-        unsafe { a.net.reg_mr(comms.0, start, len, ofi_net::MemoryKind::Host) }.unwrap()
+        unsafe { a.net.reg_mr(comms.0, start, len, MemoryKind::Host) }.unwrap()
     };
     let (first, second) = (register(), register());
     assert_eq!(first, second, "the same range is registered once");
