@@ -58,13 +58,28 @@ pub(crate) const DEMO: [Load; 2] = [
 
 /// What the tests move on every libfabric: messages of random sizes up to 16 MiB, at random
 /// offsets, in random order, every byte verified; a different seed each time, printed.
-pub(crate) const CHECKS: [Load; 6] = [
+pub(crate) const CHECKS: [Load; 8] = [
     tcp(2, 4, &["check", "--check"]),
     tcp(4, 1, &["check", "--check"]),
     shm(2, 4, &["check", "--check"]),
     shm(8, 1, &["check", "--check"]),
+    // Small and many: the sequence numbers, 1024 of them, wrap some forty times, on three
+    // communicators at once.
+    tcp(2, 2, &WRAPS),
+    shm(2, 1, &WRAPS),
     two_hosts(2, &["check", "--check", "--messages", "1000"]),
     two_hosts(4, &["check", "--check", "--messages", "1000"]),
+];
+
+const WRAPS: [&str; 8] = [
+    "check",
+    "--check",
+    "--messages",
+    "40000",
+    "--max-size",
+    "2K",
+    "--comms",
+    "3",
 ];
 
 const fn light(ranks: u32, rails: u32, args: &'static [&'static str]) -> Load {

@@ -119,7 +119,7 @@ impl Step {
 }
 
 /// All of it.
-pub(crate) const STEPS: [Step; 26] = [
+pub(crate) const STEPS: [Step; 28] = [
     Step::cargo("format", &["fmt", "--all", "--check"]).quick(),
     Step::xtask("tidy", &["tidy"]).quick(),
     Step::xtask("layers", &["layers"]).quick(),
@@ -248,8 +248,10 @@ pub(crate) const STEPS: [Step; 26] = [
     Step::perf("verified bytes", CHECKS[1]),
     Step::perf("verified bytes", CHECKS[2]),
     Step::perf("verified bytes", CHECKS[3]),
-    Step::perf("verified bytes", CHECKS[4]).needs(&[Need::Built, Need::Namespaces]),
-    Step::perf("verified bytes", CHECKS[5]).needs(&[Need::Built, Need::Namespaces]),
+    Step::perf("verified bytes of many wraps", CHECKS[4]),
+    Step::perf("verified bytes of many wraps", CHECKS[5]),
+    Step::perf("verified bytes", CHECKS[6]).needs(&[Need::Built, Need::Namespaces]),
+    Step::perf("verified bytes", CHECKS[7]).needs(&[Need::Built, Need::Namespaces]),
 ];
 
 #[cfg(test)]
