@@ -35,14 +35,16 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             Lane::data(named.rail)
         };
         let finished = if named.op.is_own() {
-            self.finish_own(named, lane, result)
+            self.finish_own(named, lane, result).map(Some)
         } else {
             self.finish_of_request(named, lane, result)
         };
         match finished {
-            Some(comm) => {
+            Some(drained) => {
                 self.news();
-                self.reap_if_quiet(comm);
+                if let Some(comm) = drained {
+                    self.reap_if_quiet(comm);
+                }
             }
             None => self.stray(Stray::Completion),
         }
@@ -85,13 +87,14 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         Some(key)
     }
 
+    /// `None`: for nothing. Else the communicator, if it is one that drains.
     #[inline]
     fn finish_of_request(
         &mut self,
         named: Named,
         lane: Lane,
         result: Result<(), Cause>,
-    ) -> Option<Key> {
+    ) -> Option<Option<Key>> {
         let request = self.requests.get_mut(named.owner)?;
         let bit = 1 << lane.index();
         if request.flying & bit == 0 {
@@ -109,8 +112,11 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         match result {
             Ok(()) => {
                 comm.ctrls_done += u64::from(named.op == OpKind::Ctrl);
-                if comm.failure.is_none() {
+                // What is closed or has failed drains: the rare case.
+                let healthy = comm.takes_messages();
+                if healthy {
                     request.count();
+                    return Some(None);
                 }
             }
             Err(cause) => self.fail(
@@ -124,7 +130,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             ),
         }
         self.drop_orphan(named.owner);
-        Some(key)
+        Some(Some(key))
     }
 
     /// One of the completions a request needs.
