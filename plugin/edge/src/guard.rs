@@ -22,16 +22,15 @@ use crate::translate::Fail;
 /// of error a thousand times is some ten lines. With `OFI_NCCL_ABORT_ON_ERROR=1` it aborts the
 /// process, but for a close after fini (protocol 2a.1).
 pub fn guard(call: &'static str, body: impl FnOnce() -> Result<(), Fail>) -> c_int {
-    let result = {
-        let _inside = Inside::enter();
-        // A panic may leave the transport's own state half-changed: its locks are poisoned by it, and
-        // it refuses further work. Nothing else is shared with the body.
-        catch_unwind(AssertUnwindSafe(|| {
-            #[cfg(feature = "panic-probe")]
-            probe::panic_if_armed();
-            body()
-        }))
-    };
+    // Until the error is written as well: the logger may call us.
+    let _inside = Inside::enter();
+    // A panic may leave the transport's own state half-changed: its locks are poisoned by it, and it
+    // refuses further work. Nothing else is shared with the body.
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        #[cfg(feature = "panic-probe")]
+        probe::panic_if_armed();
+        body()
+    }));
     match result {
         Ok(Ok(())) => abi::SUCCESS,
         Ok(Err(fail)) => failed(call, &fail),
@@ -94,7 +93,14 @@ fn message_of(payload: &(dyn Any + Send)) -> &str {
 /// One counter a code; the index is the position in the enum.
 static SAID: [Repeats; 64] = [const { Repeats::new() }; 64];
 
+/// Calls inside calls that still write to the logger: one that calls us with something wrong would
+/// otherwise never come back.
+const NESTED_MAX: u32 = 4;
+
 fn report(call: &'static str, error: &NetError) {
+    if DEPTH.with(Cell::get) >= NESTED_MAX {
+        return;
+    }
     let Some(n) = SAID
         .get(error.code() as usize)
         .map_or(Some(1), Repeats::permit)
@@ -112,6 +118,11 @@ thread_local! {
     // Const and without a destructor: nothing to run at thread exit, so that the library can be
     // unloaded while threads that called it live on.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether the entry point that runs was called by another one, through the caller's logger.
+pub(crate) fn is_nested() -> bool {
+    DEPTH.with(Cell::get) > 1
 }
 
 struct Inside;

@@ -65,6 +65,10 @@ static ABORT_ON_ERROR: AtomicBool = AtomicBool::new(false);
 /// looked at before any of them (decision 22).
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
+/// fini waits for the calls that run; new ones are answered as after it. Without this, threads that
+/// poll would take their stripes again faster than fini gets them.
+static LEAVING: AtomicBool = AtomicBool::new(false);
+
 /// How long fini waits for calls on other threads.
 const FINI_WAIT: Duration = Duration::from_secs(10);
 
@@ -74,6 +78,7 @@ const FINI_WAIT: Duration = Duration::from_secs(10);
 /// [`Code::AlreadyInitialised`]; [`Code::Forked`]; whatever the configuration or the devices say.
 pub(crate) fn init(flavour: Flavour, logger: CLogger) -> Result<(), Fail> {
     refuse_fork()?;
+    refuse_nested("init")?;
     let mut life = lock(&LIFE);
     if *life == Life::Initialised {
         let what = "init while initialised";
@@ -115,14 +120,19 @@ fn configure(flavour: Flavour, log: &dyn Log) -> Result<Config, NetError> {
 /// Not initialised; [`Code::Forked`]; calls that are still running after ten seconds.
 pub(crate) fn fini() -> Result<(), Fail> {
     refuse_fork()?;
+    refuse_nested("fini")?;
     let mut life = lock(&LIFE);
     if *life != Life::Initialised {
         let what = "fini without a successful init before it";
         return Err(Fail::fixed(abi::SYSTEM_ERROR, Code::NotInitialised, what));
     }
-    let instance = retract()?;
-    *life = Life::Finalised;
-    drop(instance);
+    LEAVING.store(true, Ordering::Release);
+    let retracted = retract();
+    if retracted.is_ok() {
+        *life = Life::Finalised;
+    }
+    LEAVING.store(false, Ordering::Release);
+    drop(retracted?);
     set_log(None);
     OWNER.store(0, Ordering::Release);
     Ok(())
@@ -133,6 +143,9 @@ pub(crate) fn fini() -> Result<(), Fail> {
 /// # Errors
 /// Not initialised (result 4); those of the call.
 pub(crate) fn with<R>(call: impl FnOnce(&Instance) -> Result<R, Fail>) -> Result<R, Fail> {
+    if LEAVING.load(Ordering::Acquire) {
+        return Err(not_initialised());
+    }
     let stripe = &CURRENT[my_stripe()].0;
     let current = stripe.read().unwrap_or_else(PoisonError::into_inner);
     match current.as_deref() {
@@ -146,11 +159,11 @@ fn not_initialised() -> Fail {
     NetError::new(Code::NotInitialised, "no successful init before this call").into()
 }
 
-/// Whether fini has run since the last init: a close then is answered quietly (protocol 2a.1).
+/// Whether fini has run since the last init, or is waiting to: a close then is answered quietly (protocol 2a.1).
 pub(crate) fn is_finalised() -> bool {
     // A fork never gets here with the lock held by another thread: `with` found no instance, and
     // while there is one, nobody holds LIFE for long.
-    LIFE.try_lock().is_ok_and(|life| *life == Life::Finalised)
+    LEAVING.load(Ordering::Acquire) || LIFE.try_lock().is_ok_and(|life| *life == Life::Finalised)
 }
 
 /// Whether every failing call aborts the process.
@@ -187,6 +200,16 @@ fn refuse_fork() -> Result<(), NetError> {
             Err(NetError::new(Code::Forked, what))
         }
     }
+}
+
+/// The caller's logger may call us, but not to begin or end what is writing to it.
+fn refuse_nested(call: &str) -> Result<(), Fail> {
+    if guard::is_nested() {
+        let what = format!("{call} from inside another call, by the logger");
+        // Not written to the logger: it would call again.
+        return Err(Fail::fixed(abi::SYSTEM_ERROR, Code::Nested, what).quiet());
+    }
+    Ok(())
 }
 
 fn publish(instance: &Arc<Instance>) {

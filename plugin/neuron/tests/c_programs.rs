@@ -65,7 +65,7 @@ fn compile(cc: &str, name: &str) -> PathBuf {
         ])
         .arg(&fresh)
         .arg(sources().join(name).with_extension("c"))
-        .arg("-ldl")
+        .args(["-ldl", "-pthread"])
         .output()
         .expect("the compiler that was just tried runs");
     assert!(
@@ -201,6 +201,11 @@ fn a_peer_killed_at_any_stage_is_an_error_within_the_deadline() {
 #[test]
 fn abort_on_error_ends_the_process_but_for_a_close_after_fini() {
     run("abort", &[], &[("OFI_NCCL_ABORT_ON_ERROR", "1")]);
+}
+
+#[test]
+fn a_logger_that_calls_back_and_fini_among_calls() {
+    run("reentry", &[], &[]);
 }
 
 #[test]

@@ -92,6 +92,10 @@ codes! {
     Grouping = 111, EINVAL, "the NICs cannot be grouped as asked",
         ["OFI_NCCL_NIC_GROUPS or OFI_NCCL_FORCE_NUM_RAILS does not fit the NICs of this host"],
         "correct or unset the variable named above";
+    /// init or fini from inside another call.
+    Nested = 112, EDEADLK, "init or fini was called from inside another call",
+        ["the logger that was given to init calls the plugin"],
+        "let the logger only write";
     /// A parameter that was withdrawn is set.
     DeprecatedParameter = 201, EINVAL, "a withdrawn parameter is set",
         ["the environment was written for an older plugin"],

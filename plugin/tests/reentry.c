@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Calls inside calls, and fini among them: a logger that calls the plugin back, and threads that poll
+ * while another one takes the plugin down (protocol 2a.1: Neuron's shutdown race).
+ *
+ * usage: reentry PLUGIN */
+#include "common.h"
+#include <pthread.h>
+
+static struct net net;
+
+/* What the logger calls, once for each line that is written to it. */
+static enum { NOTHING, DEVICES, INIT, FINI, CLOSE, WRONG_DEVICE } reaction;
+static int reactions, inside, result_inside;
+
+__attribute__((format(printf, 5, 6))) static void reacting(int level, unsigned long flags,
+                                                           const char *file, int line,
+                                                           const char *format, ...)
+{
+    int count;
+    char handle[OFI_NCCL_HANDLE_BYTES];
+    void *comm;
+    (void)level, (void)flags, (void)file, (void)line, (void)format;
+    CHECK(inside < 20, "the logger is called from inside itself without end");
+    inside++;
+    reactions++;
+    switch (reaction) {
+    case DEVICES: result_inside = net.v6->devices(&count); break;
+    case INIT: result_inside = net.v6->init(reacting); break;
+    case FINI: result_inside = net.v6->fini(); break;
+    case CLOSE: result_inside = net.v6->closeSend((void *)0x55); break;
+    case WRONG_DEVICE: result_inside = net.v6->listen(-1, handle, &comm); break;
+    case NOTHING: break;
+    }
+    inside--;
+}
+
+static void a_logger_that_calls_back(void)
+{
+    char handle[OFI_NCCL_HANDLE_BYTES];
+    void *comm;
+    for (int r = DEVICES; r <= WRONG_DEVICE; r++) {
+        reaction = r;
+        reactions = 0;
+        EXPECT(0, net.v6->init(reacting));
+        EXPECT(3, net.v6->listen(-1, handle, &comm));
+        CHECK(reactions > 0, "nothing was logged");
+        /* init and fini are refused inside of a call; the others are ordinary calls. */
+        if (r == INIT || r == FINI)
+            CHECK(result_inside == 2, "inside a call: %d", result_inside);
+        reaction = NOTHING;
+        EXPECT(0, net.v6->fini());
+    }
+}
+
+static int stop;
+
+static void *poll(void *unused)
+{
+    (void)unused;
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        int count = 0, done = 0, size = 0;
+        char handle[OFI_NCCL_HANDLE_BYTES] = {0};
+        void *listener = NULL;
+        net.v6->devices(&count);
+        net.v6->test((void *)0x8000000012345678, &done, &size);
+        if (net.v6->listen(0, handle, &listener) == 0)
+            net.v6->closeListen(listener);
+    }
+    return NULL;
+}
+
+static void fini_among_calls(void)
+{
+    enum { THREADS = 4, ROUNDS = 5 };
+    pthread_t threads[THREADS];
+    __atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
+    EXPECT(0, net.v6->init(logger));
+    for (int i = 0; i < THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, poll, NULL) == 0, "no thread");
+    for (int round = 0; round < ROUNDS; round++) {
+        double begin = now();
+        int result;
+        /* Something runs while it goes. */
+        while (now() - begin < 0.05)
+            sched_yield();
+        begin = now();
+        result = net.v6->fini();
+        CHECK(result == 0, "fini among calls of others: %d: %s", result, last_warning);
+        CHECK(now() - begin < 5, "fini took %g s", now() - begin);
+        EXPECT(0, net.v6->init(logger));
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    EXPECT(0, net.v6->fini());
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2, "usage: reentry PLUGIN");
+    watchdog(120);
+    net = load(argv[1], 6);
+    a_logger_that_calls_back();
+    fini_among_calls();
+    puts("ok");
+    return 0;
+}
