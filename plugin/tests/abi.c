@@ -294,6 +294,7 @@ static void check_fork(const char *path, int version)
         void *comm = NULL;
         int before = warnings;
         CHECK(PICK(&net, listen)(0, handle, &comm) != 0, "a fork may listen");
+        CHECK(PICK(&net, devices)(&status) != 0, "a fork may count devices");
         CHECK(PICK(&net, init)(logger) != 0, "a fork may init");
         CHECK(version != 6 || net.v6->fini() != 0, "a fork may fini");
         CHECK(warnings > before && strstr(last_warning, "fork"), "not told why: %s", last_warning);

@@ -73,16 +73,20 @@ impl Transport {
     }
 
     /// How many devices there are.
-    #[must_use]
-    pub fn devices(&self) -> usize {
-        self.devices.len()
+    ///
+    /// # Errors
+    /// In the child of a fork.
+    pub fn devices(&self) -> Result<usize, NetError> {
+        self.alive()?;
+        Ok(self.devices.len())
     }
 
     /// What there is to say about a device.
     ///
     /// # Errors
-    /// An index beyond [`Transport::devices`].
+    /// An index beyond [`Transport::devices`]; in the child of a fork.
     pub fn properties(&self, dev: usize) -> Result<&Properties, NetError> {
+        self.alive()?;
         Ok(self.device(dev)?.properties())
     }
 

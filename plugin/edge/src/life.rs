@@ -61,7 +61,7 @@ pub unsafe fn devices(count: *mut c_int) -> Result<(), Fail> {
     // SAFETY: the caller's contract.
     let count = unsafe { Out::new(count, abi::INVALID_ARGUMENT, "ndev") }?;
     instance::with(|instance| {
-        count.set(c_int::try_from(instance.transport.devices()).unwrap_or(c_int::MAX));
+        count.set(c_int::try_from(instance.transport.devices()?).unwrap_or(c_int::MAX));
         Ok(())
     })
 }
