@@ -23,7 +23,9 @@ pub(crate) struct Shape {
 pub(crate) struct Peers {
     av: Av,
     shape: Shape,
-    known: HashMap<[u8; EP_NAME_BYTES], FiAddr>,
+    /// By the address alone: what stands behind it in a name differs from message to message (a
+    /// capability word, rubbish of a BASE peer).
+    known: HashMap<EpName, FiAddr>,
 }
 
 impl Peers {
@@ -41,16 +43,32 @@ impl Peers {
     /// # Errors
     /// The provider's, or `EINVAL` for bytes that are no address of this format.
     pub(crate) fn resolve(&mut self, name: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Cause> {
-        if let Some(&known) = self.known.get(name) {
+        let address = address_of(self.shape, name).ok_or(Cause::errno(libc::EINVAL))?;
+        if let Some(&known) = self.known.get(&address) {
             return Ok(PeerAddr(known.as_raw()));
         }
-        let address = address_in(self.shape, name).ok_or(Cause::errno(libc::EINVAL))?;
+        let bytes = address.bytes.get(..usize::from(address.len));
         // The provider gets a copy with zeros behind it, whatever the peer sent.
-        let inserted = self.av.insert(address);
+        let inserted = self.av.insert(bytes.unwrap_or(&[]));
         let addr = inserted.map_err(|error| Cause::errno(error.errno().code()))?;
-        self.known.insert(*name, addr);
+        self.known.insert(address, addr);
         Ok(PeerAddr(addr.as_raw()))
     }
+}
+
+/// Bytes of a `sockaddr_in` that mean something, of 16 (`ip(7)`).
+const IPV4_BYTES: usize = 8;
+
+/// The address in a name of 56 bytes with nothing but zeros where bytes mean nothing: two names of one
+/// endpoint give the same.
+fn address_of(shape: Shape, name: &[u8; EP_NAME_BYTES]) -> Option<EpName> {
+    let mut address = EpName::new(address_in(shape, name)?)?;
+    if shape.format == FI_SOCKADDR_IN {
+        if let Some(padding) = address.bytes.get_mut(IPV4_BYTES..) {
+            padding.fill(0);
+        }
+    }
+    Some(address)
 }
 
 /// The address in a name of 56 bytes; `None` for bytes that a provider should not be given: some read
@@ -112,6 +130,30 @@ mod tests {
             own: own.unwrap(),
         };
         address_in(shape, name).map(<[u8]>::len)
+    }
+
+    /// The tail of a name differs in every message: a capability word, rubbish of a BASE peer.
+    #[test]
+    fn what_stands_behind_an_address_does_not_make_another() {
+        let own = EpName::new(&[2; 16]).unwrap();
+        let shape = Shape {
+            format: FI_SOCKADDR_IN,
+            own,
+        };
+        let clean = name(&[2, 0, 0x12, 0x34, 127, 0, 0, 1]);
+        let (mut tail, mut pad, mut other) = (clean, clean, clean);
+        (tail[20], pad[9], other[3]) = (7, 7, 7);
+        let of = |name| address_of(shape, &name).unwrap();
+        assert_eq!((of(tail), of(pad)), (of(clean), of(clean)));
+        assert_ne!(of(other), of(clean));
+        let own = EpName::new(b"fi_shm://4321:0:1\0").unwrap();
+        let shape = Shape {
+            format: FI_ADDR_STR,
+            own,
+        };
+        let (clean, mut tail) = (name(b"fi_shm://12:0:1"), name(b"fi_shm://12:0:1"));
+        tail[40] = 7;
+        assert_eq!(address_of(shape, &tail), address_of(shape, &clean));
     }
 
     #[test]

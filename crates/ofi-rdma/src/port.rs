@@ -56,7 +56,7 @@ impl Lane {
 pub struct PeerAddr(pub u64);
 
 /// An endpoint name as it travels: always [`EP_NAME_BYTES`] bytes, of which `len` count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EpName {
     /// The raw bytes, zero padded.
     pub bytes: [u8; EP_NAME_BYTES],
