@@ -93,6 +93,6 @@ fn main() {
         Some("idpool") => idpool(rounds),
         Some("mr-last") => mrcache(rounds, 10_000, 0),
         Some("mr-random") => mrcache(rounds, 10_000, 7_919),
-        _ => unreachable!("instructions table|get|freelist|idpool|mr-last|mr-random ROUNDS"),
+        _ => panic!("usage: instructions table|get|freelist|idpool|mr-last|mr-random ROUNDS"),
     }
 }
