@@ -106,10 +106,12 @@ fn transports_come_and_go() {
 
 /// Many communicators to one peer, each with its own message.
 fn many() {
+    // More than the address vector of shm has entries: it must be one for all.
+    const COUNT: usize = 300;
     let (a, b) = (Side::new(config(1)), Side::new(config(1)));
-    let comms: Vec<_> = (0..60).map(|_| connect(&a.net, &b.net)).collect();
-    let mut source = Buffer::new(&a.net, comms[0].0, pattern(4, 60 * 100));
-    let mut sink = Buffer::new(&b.net, comms[0].1, vec![0; 60 * 100]);
+    let comms: Vec<_> = (0..COUNT).map(|_| connect(&a.net, &b.net)).collect();
+    let mut source = Buffer::new(&a.net, comms[0].0, pattern(4, COUNT * 100));
+    let mut sink = Buffer::new(&b.net, comms[0].1, vec![0; COUNT * 100]);
     let mut requests = Vec::new();
     for (n, &(send, recv)) in comms.iter().enumerate() {
         let r = irecv(&b.net, recv, &mut sink, n * 100, 100);
