@@ -35,6 +35,10 @@ pub(crate) enum Action {
 /// What a machine may lack. A step whose need is not met is skipped, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
+    /// `cargo fmt`, a component that a minimal toolchain lacks.
+    Rustfmt,
+    /// `cargo clippy`, another.
+    Clippy,
     /// `cargo deny`.
     CargoDeny,
     /// A nightly toolchain.
@@ -120,7 +124,9 @@ impl Step {
 
 /// All of it.
 pub(crate) const STEPS: [Step; 28] = [
-    Step::cargo("format", &["fmt", "--all", "--check"]).quick(),
+    Step::cargo("format", &["fmt", "--all", "--check"])
+        .needs(&[Need::Rustfmt])
+        .quick(),
     Step::xtask("tidy", &["tidy"]).quick(),
     Step::xtask("layers", &["layers"]).quick(),
     Step::cargo(
@@ -134,6 +140,7 @@ pub(crate) const STEPS: [Step; 28] = [
             "warnings",
         ],
     )
+    .needs(&[Need::Clippy])
     .quick(),
     Step::cargo("documentation", &["doc", "--workspace", "--no-deps"])
         .env(&[("RUSTDOCFLAGS", "-D warnings")])
@@ -269,10 +276,12 @@ mod tests {
     }
 
     #[test]
-    fn quick_steps_come_first_and_need_nothing() {
+    fn quick_steps_come_first_and_need_only_a_whole_toolchain() {
         let quick = STEPS.iter().take_while(|step| step.is_quick).count();
         assert!(STEPS.iter().skip(quick).all(|step| !step.is_quick));
-        assert!(STEPS.iter().take(quick).all(|step| step.needs.is_empty()));
+        let of_toolchain = |need: &Need| matches!(need, Need::Rustfmt | Need::Clippy);
+        let mut needs = STEPS.iter().take(quick).flat_map(|step| step.needs);
+        assert!(needs.all(of_toolchain));
     }
 
     #[test]

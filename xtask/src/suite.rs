@@ -58,7 +58,7 @@ impl Options {
     }
 }
 
-/// The command.
+/// The command. What it runs is in the table; a name that chooses nothing is an error.
 pub(crate) fn run(here: &Workspace, args: &[&str]) -> Result<ExitCode> {
     let options = Options::parse(args)?;
     let mut summary = Summary::default();
@@ -77,6 +77,9 @@ pub(crate) fn run(here: &Workspace, args: &[&str]) -> Result<ExitCode> {
         .iter()
         .any(|planned| options.selects(planned) && planned.step.needs.contains(&Need::Built));
     plan.retain(|planned| options.selects(planned) || builds && planned.step.name == BUILD);
+    if let (Some(text), true) = (&options.only, plan.is_empty()) {
+        bail!("no step contains {text:?}: see --list");
+    }
     if options.just_list {
         plan.iter().for_each(|planned| println!("{}", planned.name));
         return Ok(ExitCode::SUCCESS);
@@ -162,4 +165,21 @@ fn run_step(here: &Workspace, planned: &Planned, options: &Options) -> Result<Ou
             Outcome::Failed(format!("{why}\n      whole output: {}", path.display()))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run;
+    use crate::workspace::Workspace;
+
+    #[test]
+    fn a_name_of_no_step_is_an_error() {
+        let here = Workspace::locate().unwrap();
+        let error = run(&here, &["--list", "--only", "nonsense"]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no step contains \"nonsense\": see --list"
+        );
+        run(&here, &["--list", "--only", "tidy"]).unwrap();
+    }
 }

@@ -162,6 +162,14 @@ fn for_each_crate(
 
 fn unmet(need: Need, here: &Workspace, failed: &BTreeSet<&str>) -> Option<String> {
     let (is_met, otherwise) = match need {
+        Need::Rustfmt => (
+            here.cargo(&["fmt", "--version"]).succeeds(),
+            "no rustfmt here: rustup component add rustfmt clippy",
+        ),
+        Need::Clippy => (
+            here.cargo(&["clippy", "--version"]).succeeds(),
+            "no clippy here: rustup component add rustfmt clippy",
+        ),
         Need::CargoDeny => (
             here.cargo(&["deny", "--version"]).succeeds(),
             "no cargo-deny here: cargo install cargo-deny --locked",

@@ -108,7 +108,11 @@ impl Summary {
                     .for_each(|what| println!("  {:width$}    skipped: {what}", ""));
             }
         }
-        println!("\n{}", self.count());
+        println!();
+        if let Some(line) = self.warning() {
+            println!("{line}");
+        }
+        println!("{}", self.count());
         if self.failed() == 0 {
             ExitCode::SUCCESS
         } else {
@@ -123,9 +127,20 @@ impl Summary {
             .count()
     }
 
-    fn count(&self) -> String {
+    /// Steps that were not run.
+    fn skipped(&self) -> usize {
         let is_skipped = |line: &&Line| matches!(line.outcome, Outcome::Skipped(_));
-        let (failed, skipped) = (self.failed(), self.lines.iter().filter(is_skipped).count());
+        self.lines.iter().filter(is_skipped).count()
+    }
+
+    /// Says so when steps were not run.
+    fn warning(&self) -> Option<String> {
+        let skipped = self.skipped();
+        (skipped > 0).then(|| format!("{skipped} skipped: not all that CI runs"))
+    }
+
+    fn count(&self) -> String {
+        let (failed, skipped) = (self.failed(), self.skipped());
         let passed = self.lines.len() - failed - skipped;
         format!("{passed} passed, {failed} failed, {skipped} skipped")
     }
@@ -166,6 +181,9 @@ mod tests {
         }
         assert_eq!(summary.count(), "2 passed, 1 failed, 1 skipped");
         assert_eq!(summary.failed(), 1);
+        let warning = "1 skipped: not all that CI runs";
+        assert_eq!(summary.warning().as_deref(), Some(warning));
+        assert_eq!(Summary::default().warning(), None);
     }
 
     #[test]
