@@ -1,14 +1,17 @@
 //! What can go wrong at the plugin's C edge, said so that the reader knows what to do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+
+use super::logger;
 
 /// The plugin could not be loaded, or its table is not usable.
 #[derive(Debug, Error)]
 pub(crate) enum AbiError {
     #[error(
-        "cannot load {path}: {reason}\n  likely: the file is not there or not readable, or a library it needs is not installed\n  try: ldd {path}"
+        "cannot load {path}: {reason}\n  likely: the file is not there or not readable, or a library it needs is not installed\n  try: {}",
+        try_to_find(path)
     )]
     Open { path: PathBuf, reason: String },
     #[error(
@@ -62,7 +65,7 @@ pub(crate) enum AbiError {
 
 /// A call that returned something other than ncclSuccess.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{call} returned {code} ({}): {}", name(*code), meaning(*code))]
+#[error("{call} returned {code} ({}): {}{}", name(*code), meaning(*code), reason(*code, logger::shown()))]
 pub(crate) struct CallError {
     pub(crate) call: &'static str,
     pub(crate) code: i32,
@@ -96,14 +99,32 @@ pub(crate) const fn name(code: i32) -> &'static str {
 
 const fn meaning(code: i32) -> &'static str {
     match code {
-        1 => "the device runtime failed; --log info shows the plugin's reason",
-        2 => {
-            "the system or the network below the plugin failed; --log info shows the plugin's reason"
-        }
-        3 => "the plugin refused or lost its way; --log info shows its reason",
+        1 => "the device runtime failed",
+        2 => "the system or the network below the plugin failed",
+        3 => "the plugin refused or lost its way",
         4 | 5 => "the plugin does not take these arguments; check --symbol and --flavor",
         6 => "the peer failed or went away; look at the other rank first",
-        _ => "nothing is known about this code; --log info may show a reason",
+        _ => "nothing is known about this code",
+    }
+}
+
+/// Where the plugin's own reason is to be read, if it alone knows one.
+fn reason(code: i32, shown: logger::Shown) -> &'static str {
+    match (code, shown) {
+        (4..=6, _) => "",
+        (_, logger::Shown::Warnings) => "; the plugin's reason is above; --log info shows more",
+        (_, logger::Shown::Everything) => "; what the plugin logged is above",
+        (_, logger::Shown::Nothing) => "; --log info shows what the plugin logs",
+    }
+}
+
+/// What to try when dlopen(3) refused `path`: a name without a slash is no file of this directory.
+fn try_to_find(path: &Path) -> String {
+    let shown = path.display();
+    if path.as_os_str().as_encoded_bytes().contains(&b'/') {
+        format!("ldd {shown}")
+    } else {
+        format!("a bare name is looked up in LD_LIBRARY_PATH; or give ./{shown}")
     }
 }
 
@@ -128,5 +149,24 @@ mod tests {
             .to_string()
             .contains("not a code")
         );
+    }
+
+    #[test]
+    fn the_plugins_reason_is_said_to_be_where_it_is() {
+        use logger::Shown;
+        assert!(reason(3, Shown::Warnings).contains("is above; --log info shows more"));
+        assert!(!reason(2, Shown::Everything).contains("--log info"));
+        assert!(!reason(2, Shown::Nothing).contains("above"));
+        assert_eq!(reason(6, Shown::Warnings), "");
+    }
+
+    #[test]
+    fn ldd_is_advised_for_files_and_the_search_path_for_bare_names() {
+        let text = try_to_find(Path::new("libx.so"));
+        assert!(
+            text.contains("LD_LIBRARY_PATH") && text.ends_with("./libx.so"),
+            "{text}"
+        );
+        assert_eq!(try_to_find(Path::new("./libx.so")), "ldd ./libx.so");
     }
 }

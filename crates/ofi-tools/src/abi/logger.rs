@@ -13,6 +13,7 @@ use super::library::text_at;
 use crate::report::out;
 
 const WARN: i32 = 2;
+const INFO: i32 = 3;
 
 /// Messages above this level are dropped (`ncclDebugLogLevel`: 2 WARN, 3 INFO, 5 TRACE).
 static LEVEL: AtomicI32 = AtomicI32::new(0);
@@ -30,6 +31,26 @@ pub(crate) fn configure(rank: u32, level: i32) {
 /// WARN lines so far, printed or not.
 pub(crate) fn warnings() -> u64 {
     WARNINGS.load(Ordering::Relaxed)
+}
+
+/// What of the plugin's log the user has before him.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// No line, because there was none or the level hides it.
+    Nothing,
+    /// WARN lines, and none of a higher level.
+    Warnings,
+    /// INFO lines too.
+    Everything,
+}
+
+/// What has been printed until now.
+pub(crate) fn shown() -> Shown {
+    match LEVEL.load(Ordering::Relaxed) {
+        INFO.. => Shown::Everything,
+        WARN if warnings() > 0 => Shown::Warnings,
+        _ => Shown::Nothing,
+    }
 }
 
 /// The function whose address the plugin gets.

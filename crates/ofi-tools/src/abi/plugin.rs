@@ -26,6 +26,7 @@ static CONFIG: CommConfig = CommConfig { traffic_class: -1 };
 
 /// Which world's tables the symbols of a plugin name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Flavor {
     /// `libnccom-net.so`: Neuron collectives.
     Neuron,

@@ -88,6 +88,7 @@ impl Mode {
 
 /// Element type of all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Element {
     /// 32-bit floating point
     F32,
@@ -97,6 +98,7 @@ pub(crate) enum Element {
 
 /// Which ranks take part in the modes between two ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Pairs {
     /// Ranks 0 and 1
     First,
@@ -106,6 +108,7 @@ pub(crate) enum Pairs {
 
 /// What a rank does between polls that found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Yield {
     /// Gives the core away if there are more local ranks than cores
     Auto,
@@ -168,6 +171,7 @@ pub(crate) struct Plan {
     /// Bytes of buffer for each direction of a communicator.
     pub(crate) pool: usize,
     pub(crate) pairs: Pairs,
+    #[serde(rename = "yield")]
     pub(crate) yielding: Yield,
     pub(crate) seed: u64,
     pub(crate) log: i32,

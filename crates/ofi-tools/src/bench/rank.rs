@@ -144,9 +144,9 @@ fn describe(plugin: &Plugin, plan: &Plan, devices: &[Device]) -> Vec<String> {
     ));
     for (i, d) in devices.iter().enumerate() {
         lines.push(format!(
-            "  device {i}: {}, {:.1} Gb/s, {} communicators at most{}",
+            "  device {i}: {}, {}, {} communicators at most{}",
             d.name,
-            f64::from(d.speed_mbps) / 1e3,
+            speed(d.speed_mbps),
             d.max_comms,
             d.pci_path
                 .as_ref()
@@ -155,6 +155,15 @@ fn describe(plugin: &Plugin, plan: &Plan, devices: &[Device]) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Plugins say 0 for a link whose speed they cannot read.
+fn speed(mbps: i32) -> String {
+    if mbps > 0 {
+        format!("{:.1} Gb/s", f64::from(mbps) / 1e3)
+    } else {
+        "speed unknown".to_owned()
+    }
 }
 
 fn hostname() -> String {
@@ -168,4 +177,16 @@ fn peak_memory_kib() -> u64 {
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
     line.and_then(|l| l.split_whitespace().next()?.parse().ok())
         .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_speed_of_zero_is_unknown() {
+        assert_eq!(speed(100_000), "100.0 Gb/s");
+        assert_eq!(speed(0), "speed unknown");
+        assert_eq!(speed(-1), "speed unknown");
+    }
 }

@@ -89,7 +89,7 @@ impl Launcher {
         let (r, w) = (number(self.rank, rank)?, number(self.world, world)?);
         if w == 0 || w > MAX_WORLD || r >= w {
             return Err(format!(
-                "{}={r} and {}={w} make no sense: this tool takes 1 to {MAX_WORLD} ranks, numbered from 0",
+                "{}={r} and {}={w} make no sense: a run has 2 to {MAX_WORLD} ranks, numbered from 0",
                 self.rank, self.world
             ));
         }

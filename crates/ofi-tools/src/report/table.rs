@@ -61,7 +61,7 @@ fn line(r: &Row) -> String {
     )
 }
 
-/// About four significant digits.
+/// Three or four significant digits, however small; at most nine characters up to 10^9.
 fn short(x: f64) -> String {
     if x >= 1000.0 {
         format!("{x:.0}")
@@ -69,8 +69,14 @@ fn short(x: f64) -> String {
         format!("{x:.1}")
     } else if x >= 1.0 {
         format!("{x:.2}")
-    } else {
+    } else if x >= 0.01 {
         format!("{x:.4}")
+    } else if x >= 0.0001 {
+        format!("{x:.6}")
+    } else if x > 0.0 {
+        format!("{x:.2e}")
+    } else {
+        "0".to_owned()
     }
 }
 
@@ -107,6 +113,21 @@ mod tests {
     use super::*;
     use crate::bench::plan::Mode;
     use crate::report::row::Latency;
+
+    #[test]
+    fn small_figures_keep_their_digits_and_fit_their_column() {
+        for (x, text) in [
+            (0.0, "0"),
+            (0.000_012_34, "1.23e-5"),
+            (0.000_123_4, "0.000123"),
+            (0.009_876, "0.009876"),
+            (0.123_4, "0.1234"),
+            (12.345, "12.35"),
+            (123_456.0, "123456"),
+        ] {
+            assert_eq!(short(x), text);
+        }
+    }
 
     #[test]
     fn header_and_rows_line_up() {

@@ -129,6 +129,8 @@ fn a_handle_too_long_for_v4_is_found() {
 fn what_cannot_be_loaded_is_said_with_what_to_try() {
     let missing = |args: &[&str]| ran(bare(&[&["rate", "--sizes", "8"], args].concat()));
     missing(&["--plugin", "/nonexistent/libnccom-net.so"]).assert_says(1, &["cannot load", "ldd"]);
+    let bare = missing(&["--plugin", "libnccom-net.so"]);
+    bare.assert_says(1, &["cannot load", "LD_LIBRARY_PATH", "./libnccom-net.so"]);
     missing(&["--plugin", "/x/libother.so"]).assert_says(2, &["--flavor"]);
     let path = nccl().to_str().unwrap();
     let symbol = ["--plugin", path, "--symbol", "ncclNetPlugin_v5"];

@@ -187,7 +187,7 @@ fn a_rank_that_finds_nobody_says_where_it_looked() {
 fn variables_that_make_no_sense_are_a_usage_error() {
     let mut command = work();
     command.env("RANK", "7").env("WORLD_SIZE", "2");
-    ends(command.spawn().unwrap()).assert_says(2, &["RANK=7 and WORLD_SIZE=2"]);
+    ends(command.spawn().unwrap()).assert_says(2, &["RANK=7 and WORLD_SIZE=2", "2 to 256"]);
     let mut command = work();
     command.env("PMI_RANK", "0").env("PMI_SIZE", "2");
     ends(command.spawn().unwrap()).assert_says(2, &["started by MPICH", "--rendezvous"]);

@@ -103,6 +103,10 @@ fn the_same_seed_moves_the_same_bytes_and_json_says_so() {
     assert_ne!(a["verified"]["bytes"], c["verified"]["bytes"]);
     assert_eq!(a["rows"][0]["mode"], "check");
     assert_eq!(a["ranks"][1]["devices"][1]["name"], "loop1");
+    assert_eq!(a["plan"]["flavors"][0], "neuron");
+    assert_eq!(a["plan"]["element"], "f32");
+    assert_eq!(a["plan"]["pairs"], "first");
+    assert_eq!(a["plan"]["yield"], "auto");
     assert!(a["ranks"][0]["memory_kib"].as_u64().unwrap() > 0);
 }
 
