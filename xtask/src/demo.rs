@@ -1,6 +1,6 @@
 //! The first thing to try: from a clone to verified bytes between processes.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::artifacts::{self, Profile};
 use crate::settings::DEMO;
@@ -10,10 +10,7 @@ use crate::workspace::Workspace;
 /// Installs what is missing, builds, and runs the loads of [`DEMO`] over loopback TCP.
 pub(crate) fn run(here: &Workspace) -> Result<()> {
     let report = setup::prepare(here, Extent::System);
-    let libfabric = report
-        .found
-        .first()
-        .with_context(|| format!("no libfabric here; missing: {}", report.missing.join("; ")))?;
+    let libfabric = report.any()?;
     println!(
         "libfabric {} ({})",
         libfabric.version,

@@ -49,7 +49,7 @@ cargo xtask <command>
       --verbose       print the output of every step, not only of those that fail
       --no-setup      do not install or fetch anything
   setup [--matrix]  install libfabric where it may, or say the line to type;
-                    --matrix also fetches the other versions that the tests run on
+                    --matrix also gets the other versions and the tools that the tests take
   build [--release] the plugin (libnccom-net.so) and the ofi command
   tidy              sizes, names, unsafe, READMEs, comments; --unsafe lists files with unsafe code
   layers            the arrows of ARCHITECTURE.md against cargo metadata

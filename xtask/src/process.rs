@@ -119,6 +119,13 @@ impl Program {
         quiet.is_ok_and(|status| status.success())
     }
 
+    /// Whether it can be run, however it ends. Its output goes nowhere.
+    pub(crate) fn starts(&self) -> bool {
+        let mut command = self.command();
+        let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
+        quiet.status().is_ok()
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(&self.name);
         command.args(&self.args).stdin(Stdio::null());

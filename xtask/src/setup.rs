@@ -14,6 +14,9 @@ const LIBFABRIC_PACKAGES: [&str; 1] = ["libfabric1"];
 /// Debian packages that fetching wheels takes.
 const PIP_PACKAGES: [&str; 1] = ["python3-pip"];
 
+/// Programs that the tests run, each with the Debian package it is in.
+const TOOLS: [(&str, &str); 2] = [("c++", "g++"), ("ip", "iproute2")];
+
 /// How much to get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
@@ -27,11 +30,18 @@ pub(crate) enum Extent {
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) found: Vec<Libfabric>,
-    /// What was wanted and could not be had, with the line to type.
+    /// What was wanted and could not be had, with the line to type. Of [`Extent::System`] any one
+    /// of them is enough.
     pub(crate) missing: Vec<String>,
 }
 
 impl Report {
+    /// The libfabric to use when one is enough; an error names every way to one.
+    pub(crate) fn any(&self) -> Result<&Libfabric> {
+        let ways = || format!("no libfabric here; {}", either(&self.missing));
+        self.found.first().with_context(ways)
+    }
+
     fn print(&self) {
         for Libfabric { version, path } in &self.found {
             println!("libfabric {version:8} {}", path.display());
@@ -39,6 +49,14 @@ impl Report {
         for line in &self.missing {
             println!("missing: {line}");
         }
+    }
+}
+
+/// Things of which one is enough, a line each.
+fn either(ways: &[String]) -> String {
+    match ways {
+        [way] => format!("missing: {way}"),
+        ways => format!("missing: either {}", ways.join("\n  or ")),
     }
 }
 
@@ -60,6 +78,7 @@ pub(crate) fn prepare(here: &Workspace, extent: Extent) -> Report {
     let have_system = libfabric::system().is_some();
     match extent {
         Extent::Matrix => {
+            missing.extend(tools().err().map(|error| format!("{error:#}")));
             let wheels = WHEELS.iter().map(|wheel| fetch(here, wheel));
             missing.extend(
                 wheels
@@ -81,6 +100,17 @@ pub(crate) fn prepare(here: &Workspace, extent: Extent) -> Report {
         found: libfabric::all(here),
         missing,
     }
+}
+
+/// Gets the programs that the tests run and this machine lacks.
+fn tools() -> Result<()> {
+    let is_absent = |program: &str| !Program::new(program).args(["--version"]).starts();
+    let absent = TOOLS.iter().filter(|(program, _)| is_absent(program));
+    let packages: Vec<&str> = absent.map(|(_, package)| *package).collect();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    install(&packages)
 }
 
 /// Installs Debian packages, or says the line to type.
@@ -119,7 +149,7 @@ fn apt_get() -> Option<Program> {
     Some(apt.args(["-o", "DPkg::Lock::Timeout=300"]))
 }
 
-/// Downloads a wheel, checks its hash, unpacks it. Does nothing when it is there.
+/// Gets a wheel, whole or not at all. Does nothing when it is there.
 fn fetch(here: &Workspace, wheel: &Wheel) -> Result<()> {
     if libfabric::of_wheel(here, wheel).is_some() {
         return Ok(());
@@ -127,13 +157,12 @@ fn fetch(here: &Workspace, wheel: &Wheel) -> Result<()> {
     let Wheel {
         version,
         requirement,
-        sha256,
+        ..
     } = wheel;
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         bail!("libfabric {version}: its wheel is for x86-64 Linux only");
     }
     let dir = libfabric::wheel_dir(here, wheel);
-    let part = dir.with_extension("part");
     let by_hand = || {
         format!(
             "libfabric {version}; type: python3 -m pip download --no-deps {requirement}, \
@@ -143,7 +172,20 @@ fn fetch(here: &Workspace, wheel: &Wheel) -> Result<()> {
     };
     ensure_pip().with_context(by_hand)?;
     println!("fetching libfabric {version} (the wheel {requirement})");
-    fresh_dir(&part)?;
+    fill_whole(&dir, |part| download(wheel, part)).with_context(by_hand)?;
+    match libfabric::of_wheel(here, wheel) {
+        Some(_) => Ok(()),
+        None => bail!("the wheel {requirement} holds no libfabric.so.1 where it used to"),
+    }
+}
+
+/// Downloads a wheel into an empty directory, checks its hash, unpacks it there.
+fn download(wheel: &Wheel, part: &Path) -> Result<()> {
+    let Wheel {
+        requirement,
+        sha256,
+        ..
+    } = wheel;
     let list = part.join("requirements.txt");
     fs::write(&list, format!("{requirement} --hash=sha256:{sha256}\n"))?;
     Program::new("python3")
@@ -156,18 +198,9 @@ fn fetch(here: &Workspace, wheel: &Wheel) -> Result<()> {
             "--require-hashes",
         ])
         .args(["--retries", "5", "--only-binary", ":all:"])
-        .args([Path::new("--dest"), &part, Path::new("-r"), &list])
-        .output()
-        .with_context(by_hand)?;
-    unpack(&part).with_context(by_hand)?;
-    if dir.exists() {
-        fs::remove_dir_all(&dir)?;
-    }
-    fs::rename(&part, &dir)?;
-    match libfabric::of_wheel(here, wheel) {
-        Some(_) => Ok(()),
-        None => bail!("the wheel {requirement} holds no libfabric.so.1 where it used to"),
-    }
+        .args([Path::new("--dest"), part, Path::new("-r"), &list])
+        .output()?;
+    unpack(part)
 }
 
 fn ensure_pip() -> Result<()> {
@@ -178,6 +211,23 @@ fn ensure_pip() -> Result<()> {
     install(&PIP_PACKAGES)?;
     ensure!(pip.succeeds(), "pip was installed and yet does not run");
     Ok(())
+}
+
+/// Fills a directory whole or not at all: beside it first, in one that a failure takes away.
+fn fill_whole(dir: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let part = dir.with_extension("part");
+    fresh_dir(&part)?;
+    let filled = fill(&part).and_then(|()| {
+        if dir.exists() {
+            fs::remove_dir_all(dir)?;
+        }
+        Ok(fs::rename(&part, dir)?)
+    });
+    if filled.is_err() {
+        // The first error is the one to tell; the next attempt removes what cannot be removed now.
+        drop(fs::remove_dir_all(&part));
+    }
+    filled
 }
 
 fn fresh_dir(dir: &Path) -> Result<()> {
@@ -204,4 +254,39 @@ fn unpack(dir: &Path) -> Result<()> {
     Program::new("python3").args(args).output()?;
     fs::remove_file(wheel)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, fill_whole};
+    use anyhow::bail;
+    use std::fs;
+
+    #[test]
+    fn one_of_two_is_not_told_as_both() {
+        let report = Report {
+            found: Vec::new(),
+            missing: vec!["libfabric1; type x".to_owned(), "a wheel".to_owned()],
+        };
+        assert_eq!(
+            report.any().unwrap_err().to_string(),
+            "no libfabric here; missing: either libfabric1; type x\n  or a wheel"
+        );
+    }
+
+    #[test]
+    fn a_failed_fetch_leaves_nothing_and_a_good_one_the_whole() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path().join("1.22.0");
+        let names = || fs::read_dir(place.path()).unwrap().count();
+        let failed = fill_whole(&dir, |part| {
+            fs::write(part.join("half"), "")?;
+            bail!("no network")
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "no network");
+        assert_eq!(names(), 0);
+        fill_whole(&dir, |part| Ok(fs::write(part.join("whole"), "")?)).unwrap();
+        assert!(dir.join("whole").exists());
+        assert_eq!(names(), 1);
+    }
 }
