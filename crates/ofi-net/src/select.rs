@@ -4,7 +4,7 @@
 //! ```text
 //! hint sets, exact first --> fi_getinfo --> reject --> equal to the first, once each --> Nics
 //!        (ask.rs)                |        (filter.rs)
-//!                                |            +- a reason for each entry --> report
+//!                                |            +- a reason for each entry --> report; each once --> error
 //!                                +- FI_ENODATA: the next set
 //! ```
 //!
@@ -25,6 +25,7 @@ mod ask;
 mod candidate;
 mod filter;
 mod link;
+mod reasons;
 
 /// A NIC to open rails on.
 #[derive(Debug)]

@@ -59,11 +59,11 @@ codes! {
     /// `fi_getinfo(3)` has nothing for any set of hints.
     NoProvider = 103, ENODATA, "no libfabric provider fits",
         ["FI_PROVIDER names a provider that this libfabric does not have", "no NIC is visible here (container without /dev/infiniband)"],
-        "compare with `fi_info -l`; unset FI_PROVIDER, or set it to one of those (tcp, tcp;ofi_rxm, shm)";
+        "compare with `fi_info -l` (Debian: in libfabric-bin); unset FI_PROVIDER, or set it to one of those (tcp, tcp;ofi_rxm, shm)";
     /// Providers were found, and every entry was rejected.
     AllRejected = 104, ENODATA, "every libfabric provider entry was rejected",
-        ["the only network interfaces are excluded by OFI_NCCL_EXCLUDE_TCP_IF"],
-        "read the lines above: one reason an entry; to use the loopback interface set OFI_NCCL_EXCLUDE_TCP_IF to the empty string";
+        ["the only network interfaces are excluded by OFI_NCCL_EXCLUDE_TCP_IF", "no interface is up"],
+        "see to the reasons above (each entry has its own line at the log level INFO); to use the loopback interface set OFI_NCCL_EXCLUDE_TCP_IF to the empty string";
     /// The EFA provider of libfabric before 1.22 (decision 6).
     EfaTooOld = 105, ENOTSUP, "the EFA provider of this libfabric is too old",
         ["the distribution's libfabric is found before the EFA installer's"],

@@ -14,6 +14,9 @@ pub(super) struct Candidate {
     pub(super) mode: Mode,
     pub(super) mr_mode: MrMode,
     pub(super) addr_format: u32,
+    /// The provider says where the endpoint will be. On a host without an interface that is up, those
+    /// of the IP stack list entries that nothing can be opened with.
+    pub(super) has_address: bool,
     pub(super) protocol: (u32, u32),
     pub(super) cq_data_bytes: usize,
     pub(super) key_bytes: usize,
@@ -39,6 +42,7 @@ impl Candidate {
             mode: info.mode(),
             mr_mode: info.mr_mode(),
             addr_format: info.addr_format(),
+            has_address: info.source_address().is_some_and(|bytes| !bytes.is_empty()),
             protocol: info.protocol(),
             cq_data_bytes: info.cq_data_size(),
             key_bytes: info.mr_key_size(),

@@ -8,6 +8,7 @@ use ofi_rdma::limits::CONTROL_BUFFER_BYTES;
 
 use super::Found;
 use super::candidate::Candidate;
+use super::reasons::Reasons;
 use crate::config::Config;
 use crate::error::{Code, NetError};
 
@@ -22,6 +23,7 @@ const CQ_DATA_BYTES_MIN: usize = 4;
 enum Reject {
     EfaPreferred,
     Excluded,
+    NoAddress,
     NotIpv4,
     CqData(usize),
     MrMode(MrMode),
@@ -36,7 +38,8 @@ enum Reject {
 /// that only repeat another are not worth one.
 ///
 /// # Errors
-/// The EFA provider is too old; nothing is left.
+/// The EFA provider is too old; nothing is left, and the error says each distinct reason once: the
+/// report may be below the level that is shown.
 pub(super) fn keep<E>(
     config: &Config,
     version: Version,
@@ -47,6 +50,7 @@ pub(super) fn keep<E>(
     let total = list.len();
     let mut kept: Vec<Found<E>> = Vec::new();
     let mut seen = HashSet::new();
+    let mut reasons = Reasons::default();
     for found in list {
         let candidate = &found.candidate;
         let first = kept.first().map(|first| &first.candidate);
@@ -60,13 +64,16 @@ pub(super) fn keep<E>(
         match verdict {
             Ok(()) if seen.insert(key) => kept.push(found),
             Ok(()) => explain(report, candidate, &Reject::Duplicate),
-            Err(reject) => explain(report, candidate, &reject),
+            Err(reject) => {
+                reasons.add(reject.to_string(), candidate);
+                explain(report, candidate, &reject);
+            }
         }
     }
     if kept.is_empty() {
         return Err(NetError::new(
             Code::AllRejected,
-            format!("{total} entries, none fits"),
+            format!("none of {total} fits: {reasons}"),
         ));
     }
     Ok(kept)
@@ -102,6 +109,9 @@ fn judge(config: &Config, entry: &Candidate) -> Result<(), Reject> {
     if entry.is_ip_interface() {
         if config.exclude_tcp_if.contains(&entry.domain) {
             return Err(Reject::Excluded);
+        }
+        if !entry.has_address {
+            return Err(Reject::NoAddress);
         }
         if !config.use_ipv6_tcp && !entry.is_ipv4() {
             return Err(Reject::NotIpv4);
@@ -158,6 +168,7 @@ impl fmt::Display for Reject {
         match self {
             Self::EfaPreferred => f.write_str("EFA is there and FI_PROVIDER names no other"),
             Self::Excluded => f.write_str("excluded by OFI_NCCL_EXCLUDE_TCP_IF"),
+            Self::NoAddress => f.write_str("no IP address (is an interface up?)"),
             Self::NotIpv4 => f.write_str("not IPv4, and OFI_NCCL_USE_IPV6_TCP is 0"),
             Self::CqData(bytes) => write!(f, "{bytes} bytes of CQ data, 4 are needed"),
             Self::MrMode(modes) => write!(f, "demands {modes:?} of registrations"),

@@ -19,6 +19,7 @@ fn entry(provider: &str, domain: &str) -> Candidate {
         mode: Mode::empty(),
         mr_mode: MrMode::BASIC,
         addr_format: consts::FI_SOCKADDR_IN,
+        has_address: true,
         protocol: (1, 1),
         cq_data_bytes: 8,
         key_bytes: 8,
@@ -278,6 +279,65 @@ fn interfaces_are_filtered_by_name_and_family_and_taken_once() {
 }
 
 #[test]
+fn an_error_says_each_reason_once_with_how_many_and_some_of_whom() {
+    let mut list: Vec<Candidate> = ["tcp", "udp;ofi_rxd", "net", "net;ofi_rxm"]
+        .iter()
+        .map(|provider| entry(provider, "lo"))
+        .collect();
+    list.push(entry("net", "lo"));
+    list.push(Candidate {
+        cq_data_bytes: 0,
+        ..entry("tcp", "eth0")
+    });
+    let outcome = run(&config(None), V1_17, vec![Some(list)]);
+    let error = outcome.chosen.unwrap_err();
+    assert_eq!(error.code(), Code::AllRejected);
+    assert_eq!(
+        error.what(),
+        "none of 6 fits: 5 (tcp lo, udp;ofi_rxd lo, net lo, ..): excluded by \
+         OFI_NCCL_EXCLUDE_TCP_IF; 1 (tcp eth0): 0 bytes of CQ data, 4 are needed"
+    );
+    // Who reads INFO has a line an entry as well; the repeated entry is not worth two.
+    assert_eq!(outcome.report.len(), 1 + 5, "{:?}", outcome.report);
+}
+
+#[test]
+fn an_ip_interface_without_an_address_is_called_that() {
+    // What the net provider lists where no interface is up: no family either.
+    let bare = |addr_format| Candidate {
+        addr_format,
+        has_address: false,
+        ..entry("net", "net")
+    };
+    let ipv6_too = Config {
+        use_ipv6_tcp: true,
+        ..config(None)
+    };
+    for config in [config(None), ipv6_too] {
+        for format in [consts::FI_SOCKADDR, consts::FI_SOCKADDR_IN] {
+            let outcome = run(&config, V1_17, vec![Some(vec![bare(format)])]);
+            let error = outcome.chosen.unwrap_err();
+            assert_eq!(error.code(), Code::AllRejected);
+            let line = error.to_string();
+            assert!(
+                line.contains("no IP address (is an interface up?)"),
+                "{line}"
+            );
+            assert!(!line.contains("IPv4"), "{line}");
+        }
+    }
+    // Others need not say where they will be: efa and shm know it when the endpoint is open.
+    let device = Candidate {
+        has_address: false,
+        ..efa("rdmap0s6-rdm", "efa")
+    };
+    assert_eq!(
+        domains(&run(&config(None), V2_5, vec![Some(vec![device])])),
+        ["rdmap0s6-rdm"]
+    );
+}
+
+#[test]
 fn a_device_named_like_an_excluded_interface_is_kept() {
     let list = vec![Candidate {
         domain: "lo".into(),
@@ -371,4 +431,17 @@ fn a_failed_query_that_is_not_no_data_ends_the_search() {
     let chosen = choose(&config(None), V2_5, &mut Broken, &mut Vec::new()).map(|list| list.len());
     let error = chosen.unwrap_err();
     assert_eq!((error.code(), error.errno()), (Code::Fabric, -38));
+}
+
+#[test]
+fn an_error_stays_a_line_however_many_reasons_and_names_there_are() {
+    let long = "x".repeat(10_000);
+    let list = (0..100).map(|n| Candidate {
+        message_bytes_max: n,
+        ..entry("verbs", &format!("{long}{n}"))
+    });
+    let outcome = run(&config(None), V2_5, vec![Some(list.collect())]);
+    let error = outcome.chosen.unwrap_err();
+    assert!(error.what().ends_with("; and 94 more reasons"), "{error}");
+    assert!(error.what().len() < 1024, "{}", error.what().len());
 }
