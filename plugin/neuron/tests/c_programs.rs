@@ -112,7 +112,7 @@ fn run(name: &str, arguments: &[&str], settings: &[(&str, &str)]) {
             .env("OFI_NCCL_EXCLUDE_TCP_IF", "")
             .envs(settings.iter().copied());
         judge(
-            &format!("{name} {} on {provider}", arguments.join(" ")),
+            &[&[name], arguments, &["on", provider]].concat().join(" "),
             &output(command),
         );
     }
