@@ -32,6 +32,8 @@ enum Role {
         rank: usize,
         world: usize,
         address: Address,
+        /// How the address came about, or nothing.
+        origin: &'static str,
         job: String,
     },
 }
@@ -59,9 +61,10 @@ pub(crate) fn run(args: &PerfArgs) -> ExitCode {
             rank,
             world,
             address,
+            origin,
             job,
         } if rank > 0 => join(
-            &address,
+            (&address, origin),
             (rank, world, job),
             Duration::from_secs_f64(plan.timeout),
         ),
@@ -82,6 +85,7 @@ fn role(args: &PerfArgs, env: launch::Env<'_>) -> Result<Role, String> {
             rank,
             world,
             address: address.clone(),
+            origin: "",
             job,
         });
     }
@@ -90,6 +94,11 @@ fn role(args: &PerfArgs, env: launch::Env<'_>) -> Result<Role, String> {
     }
     let Some(l) = launch::detect(env)?.filter(|l| l.world > 1) else {
         return Ok(Role::Local { ranks: 2 });
+    };
+    let origin = if args.rendezvous.is_some() {
+        ""
+    } else {
+        l.origin
     };
     let address = args.rendezvous.clone().or(l.address).ok_or_else(|| {
         format!(
@@ -101,17 +110,23 @@ fn role(args: &PerfArgs, env: launch::Env<'_>) -> Result<Role, String> {
         rank: l.rank,
         world: l.world,
         address,
+        origin,
         job: l.job,
     })
 }
 
 /// A rank that comes to somebody else's hub.
 fn join(
-    address: &Address,
+    (address, origin): (&Address, &str),
     (rank, world, job): (usize, usize, String),
     limit: Duration,
 ) -> ExitCode {
-    let stream = match Stream::connect(address, limit) {
+    let waiting = || {
+        out::error_line(&format!(
+            "ofi perf: rank {rank} of {world} is waiting for rank 0 at {address}{origin}"
+        ));
+    };
+    let stream = match Stream::connect(address, limit, waiting) {
         Ok(stream) => stream,
         Err(e) => {
             out::error_line(&format!(
@@ -168,8 +183,10 @@ fn start(hub: &mut Hub, role: &Role) -> Result<(), String> {
         Role::Local { ranks } => {
             (0..*ranks).try_for_each(|r| hub.start_child(r).map_err(|e| format!("rank {r}: {e}")))
         }
-        Role::One { address, .. } => {
-            let bound = hub.listen(address);
+        Role::One {
+            address, origin, ..
+        } => {
+            let bound = hub.listen(address, origin);
             bound.map_err(|e| {
                 format!(
                     "cannot listen at {address}: {e}\n  likely: another run is there, or the address is not of this host\n  try: another --rendezvous"

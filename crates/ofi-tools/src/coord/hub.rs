@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::children;
 use super::frame::{Beat, Down, Hello, Up};
 use super::seat::{self, Event, Seat, State};
-use super::stream::{Address, Listener};
+use super::stream::{Address, Listener, notice};
 use crate::bench::plan::Plan;
 use crate::report::out;
 use crate::report::progress::Progress;
@@ -55,6 +55,8 @@ pub(crate) struct Hub {
     rows: Vec<Row>,
     notes: Vec<String>,
     strangers: usize,
+    /// Where ranks meet, until it has been said that some are waited for.
+    meeting: Option<String>,
 }
 
 impl Hub {
@@ -72,6 +74,7 @@ impl Hub {
             rows: Vec::new(),
             notes: Vec::new(),
             strangers: 0,
+            meeting: None,
         }
     }
 
@@ -88,8 +91,11 @@ impl Hub {
     }
 
     /// Lets ranks that a launcher started come in at `address`.
-    pub(crate) fn listen(&mut self, address: &Address) -> io::Result<()> {
+    ///
+    /// `origin` is what the user reads behind the address.
+    pub(crate) fn listen(&mut self, address: &Address, origin: &str) -> io::Result<()> {
         let listener = Listener::bind(address)?;
+        self.meeting = Some(format!("{address}{origin}"));
         let (to, world) = (self.sender.clone(), self.plan.ranks);
         // Connections of children have the numbers of their ranks.
         let first = u64::try_from(world).map_err(io::Error::other)?;
@@ -109,6 +115,7 @@ impl Hub {
                     "the coordinator lost its own threads: a fault of this tool".to_owned(),
                 )),
             };
+            self.say_who_is_waited_for();
             self.draw();
             if let Some(verdict) = step.or_else(|| self.overdue()) {
                 break verdict;
@@ -132,6 +139,22 @@ impl Hub {
             notes: self.notes,
             rows: self.rows,
             summaries,
+        }
+    }
+
+    /// Says once that ranks have not come, and where they are awaited.
+    fn say_who_is_waited_for(&mut self) {
+        let limit = Duration::from_secs_f64(self.plan.timeout);
+        if self.meeting.is_none() || self.start.elapsed() < notice(limit) {
+            return;
+        }
+        let absent = self.seats.iter().filter(|s| s.is_absent()).count();
+        if let Some(place) = self.meeting.take().filter(|_| absent > 0) {
+            self.progress.clear();
+            let all = self.seats.len();
+            out::error_line(&format!(
+                "ofi perf: waiting for {absent} of {all} ranks at {place}"
+            ));
         }
     }
 

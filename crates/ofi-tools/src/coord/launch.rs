@@ -17,6 +17,8 @@ pub(crate) struct Launched {
     pub(crate) job: String,
     /// None: nothing that all ranks know names a place; the user has to.
     pub(crate) address: Option<Address>,
+    /// How the address came about, to be shown behind it; empty if that says nothing new.
+    pub(crate) origin: &'static str,
 }
 
 /// The environment: a function so that tests need not change the process's own.
@@ -95,11 +97,18 @@ impl Launcher {
         }
         let job = self.job_name(env);
         let address = self.address(env, w, &job);
+        // Exactly then it comes of the first branch there.
+        let beside_master = address.is_some() && master(env).is_some();
         Ok(Launched {
             by: self.by,
             rank: r,
             world: w,
             job,
+            origin: if beside_master {
+                " (MASTER_PORT + 1)"
+            } else {
+                ""
+            },
             address,
         })
     }
@@ -115,7 +124,7 @@ impl Launcher {
 
     /// The place that all ranks can work out alone.
     fn address(&self, env: Env<'_>, world: usize, job: &str) -> Option<Address> {
-        if let (Some(host), Some(port)) = (env("MASTER_ADDR"), env("MASTER_PORT")) {
+        if let Some((host, port)) = master(env) {
             // torchrun's own store listens on MASTER_PORT: the next port is ours.
             let port = port.parse::<u16>().ok()?.checked_add(1)?;
             return Some(Address::Tcp(format!("{host}:{port}")));
@@ -135,6 +144,11 @@ impl Launcher {
         }
         None
     }
+}
+
+/// Host and port of torchrun's store; Slurm scripts often set them too.
+fn master(env: Env<'_>) -> Option<(String, String)> {
+    Some((env("MASTER_ADDR")?, env("MASTER_PORT")?))
 }
 
 /// The first host of a Slurm list: `n[01-04,7],m` is `n01`.
@@ -176,6 +190,7 @@ mod tests {
         let l = l.unwrap().unwrap();
         assert_eq!((l.by, l.rank, l.world), ("torchrun", 2, 4));
         assert_eq!(l.address, Some(Address::Tcp("h1:29501".to_owned())));
+        assert_eq!(l.origin, " (MASTER_PORT + 1)");
     }
 
     #[test]

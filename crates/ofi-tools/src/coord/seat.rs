@@ -82,6 +82,10 @@ impl Seat {
         }
     }
 
+    pub(crate) const fn is_absent(&self) -> bool {
+        matches!(self.state, State::Absent)
+    }
+
     pub(crate) const fn is_running(&self) -> bool {
         matches!(self.state, State::Running)
     }

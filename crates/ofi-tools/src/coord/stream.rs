@@ -47,6 +47,11 @@ impl fmt::Display for Address {
     }
 }
 
+/// How long a process waits for others before it says so: less where the whole run is short.
+pub(crate) fn notice(limit: Duration) -> Duration {
+    Duration::from_secs(3).min(limit / 2)
+}
+
 /// A listening socket of either kind.
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -87,25 +92,43 @@ impl Stream {
     }
 
     /// Connects, trying again until `limit` has passed: the other side may not listen yet.
-    pub(crate) fn connect(address: &Address, limit: Duration) -> io::Result<Self> {
+    ///
+    /// Calls `waiting` once if that takes as long as [`notice`] says.
+    pub(crate) fn connect(
+        address: &Address,
+        limit: Duration,
+        waiting: impl FnOnce(),
+    ) -> io::Result<Self> {
         let start = Instant::now();
+        let mut waiting = Some(waiting);
         loop {
-            let tried = Self::connect_once(address);
-            match tried {
+            // A host that drops packets must not delay the notice.
+            let patience = if waiting.is_some() {
+                notice(limit).max(Duration::from_millis(100))
+            } else {
+                Duration::from_secs(5)
+            };
+            match Self::connect_once(address, patience) {
                 Ok(stream) => return Ok(stream),
                 Err(e) if start.elapsed() >= limit => return Err(e),
-                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+                Err(_) => {}
             }
+            if start.elapsed() >= notice(limit) {
+                if let Some(say) = waiting.take() {
+                    say();
+                }
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    fn connect_once(address: &Address) -> io::Result<Self> {
+    fn connect_once(address: &Address, patience: Duration) -> io::Result<Self> {
         match address {
             Address::Tcp(a) => {
                 let at = a.to_socket_addrs()?.next().ok_or_else(|| {
                     io::Error::new(io::ErrorKind::NotFound, "the host name has no address")
                 })?;
-                Self::tcp(TcpStream::connect_timeout(&at, Duration::from_secs(5))?)
+                Self::tcp(TcpStream::connect_timeout(&at, patience)?)
             }
             Address::Path(p) => Ok(Self::Unix(UnixStream::connect(p)?)),
             Address::Abstract(name) => {

@@ -162,7 +162,9 @@ fn a_rank_that_never_comes_is_named() {
         "1",
     ]);
     let run = ends(command.spawn().unwrap());
-    run.assert_says(3, &["rank(s) 1, 2 have not come", "--rendezvous"]);
+    let waiting = format!("waiting for 2 of 3 ranks at {at}\n");
+    run.assert_says(3, &["rank(s) 1, 2 have not come", "--rendezvous", &waiting]);
+    assert_eq!(run.stderr.matches("waiting for 2 of 3").count(), 1);
 }
 
 #[test]
@@ -180,7 +182,27 @@ fn a_rank_that_finds_nobody_says_where_it_looked() {
         "1",
     ]);
     let run = ends(command.spawn().unwrap());
-    run.assert_says(3, &["rank 1 finds nobody", &at]);
+    let waiting = format!("waiting for rank 0 at {at}\n");
+    run.assert_says(3, &["rank 1 finds nobody", &at, &waiting]);
+}
+
+#[test]
+fn whoever_waits_says_at_which_port_beside_the_launchers() {
+    let port = port();
+    let at = format!("127.0.0.1:{} (MASTER_PORT + 1)\n", port + 1);
+    for (rank, text) in [
+        ("0", "waiting for 1 of 2 ranks"),
+        ("1", "waiting for rank 0"),
+    ] {
+        let mut command = work();
+        command.env("RANK", rank).env("WORLD_SIZE", "2");
+        command
+            .env("MASTER_ADDR", "127.0.0.1")
+            .env("MASTER_PORT", port.to_string());
+        command.args(["--timeout", "1"]);
+        let run = ends(command.spawn().unwrap());
+        run.assert_says(3, &[&format!("{text} at {at}")]);
+    }
 }
 
 #[test]
