@@ -1,11 +1,7 @@
 //! `--json`: one object, for machines. Its fields are described in the README.
 
-use std::io;
-use std::path::Path;
-
 use serde::Serialize;
 
-use super::out;
 use super::row::{Row, Summary};
 use crate::bench::plan::Plan;
 use crate::coord::hub::{Outcome, Verdict};
@@ -42,8 +38,8 @@ pub(crate) fn verified(outcome: &Outcome) -> (u64, u64) {
     })
 }
 
-/// Writes the object to a file, or to standard output for `-`.
-pub(crate) fn write(to: &Path, plan: &Plan, outcome: &Outcome) -> io::Result<()> {
+/// The object as text.
+pub(crate) fn text(plan: &Plan, outcome: &Outcome) -> serde_json::Result<String> {
     let (messages, bytes) = verified(outcome);
     let (verdict, error) = match &outcome.verdict {
         Verdict::Good => ("ok", None),
@@ -62,10 +58,5 @@ pub(crate) fn write(to: &Path, plan: &Plan, outcome: &Outcome) -> io::Result<()>
         verified: Verified { messages, bytes },
         ranks: &outcome.summaries,
     };
-    let text = serde_json::to_string_pretty(&document)?;
-    if to == Path::new("-") {
-        out::line(&text);
-        return Ok(());
-    }
-    std::fs::write(to, text + "\n")
+    serde_json::to_string_pretty(&document)
 }

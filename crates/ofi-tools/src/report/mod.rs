@@ -1,5 +1,6 @@
 //! What people and machines see of a run.
 
+pub(crate) mod files;
 pub(crate) mod json;
 pub(crate) mod out;
 pub(crate) mod progress;

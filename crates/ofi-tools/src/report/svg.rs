@@ -24,12 +24,22 @@ type Key = (Mode, usize, usize);
 type Series = BTreeMap<Key, Line>;
 type Colors = BTreeMap<Key, &'static str>;
 
+/// Whether a drawing of these rows shows anything.
+pub(crate) fn has_points(rows: &[Row]) -> bool {
+    !(latencies(rows).is_empty() && bandwidths(rows).is_empty())
+}
+
+fn latencies(rows: &[Row]) -> Series {
+    series(rows, |r| r.latency_us.map(|l| l.median))
+}
+
+fn bandwidths(rows: &[Row]) -> Series {
+    series(rows, |r| (r.mode != Mode::Lat).then_some(r.bus_gbps))
+}
+
 /// The whole picture.
 pub(crate) fn draw(title: &str, rows: &[Row]) -> String {
-    let latency = series(rows, |r| r.latency_us.map(|l| l.median));
-    let bandwidth = series(rows, |r| {
-        (r.mode != Mode::Lat && r.bus_gbps > 0.0).then_some(r.bus_gbps)
-    });
+    let (latency, bandwidth) = (latencies(rows), bandwidths(rows));
     let lines = latency.len().max(bandwidth.len());
     let height = TOP + PLOT_HEIGHT + 70.0 + 20.0 * lines as f64;
     let mut svg = Svg::new(height);
@@ -85,15 +95,17 @@ impl Axis {
         self.start + share * self.length
     }
 
-    /// Powers with a label, not closer than `room` allows.
+    /// Powers with a label, not closer than `room` allows: both ends, and what fits between.
     fn ticks(&self, room: i32) -> Vec<f64> {
         let step = ((self.high - self.low) / room).max(1);
         let mut ticks = Vec::new();
         let mut p = self.low;
-        while p <= self.high {
+        // The last one before the end gives way if it stands too close to it.
+        while (self.high - p) * 2 >= step && p < self.high {
             ticks.push(self.base.powi(p));
             p += step;
         }
+        ticks.push(self.base.powi(self.high));
         ticks
     }
 }
@@ -285,6 +297,34 @@ mod tests {
     fn nothing_measured_is_said() {
         assert_eq!(draw("x", &[]).matches("not measured").count(), 2);
         assert!(!draw("x", &[row(Mode::Lat, 8, 1.0, 1.0)]).contains("NaN"));
+    }
+
+    #[test]
+    fn only_rows_over_size_are_points() {
+        let none = [row(Mode::Check, 8, 1.0, 1.0), row(Mode::Bw, 0, 1.0, 0.0)];
+        assert!(!has_points(&none) && !has_points(&[]));
+        assert!(has_points(&[row(Mode::Lat, 8, 1.0, 0.0)]));
+    }
+
+    #[test]
+    fn both_ends_of_an_axis_have_a_label_and_no_two_labels_touch() {
+        for high in 1..=40 {
+            let axis = Axis {
+                base: 2.0,
+                low: 0,
+                high,
+                start: 0.0,
+                length: PANEL,
+            };
+            let ticks = axis.ticks(8);
+            assert_eq!(ticks.first(), Some(&1.0));
+            assert_eq!(ticks.last(), Some(&2_f64.powi(high)));
+            let step = (high / 8).max(1);
+            for pair in ticks.windows(2) {
+                let gap = pair[1].log2() - pair[0].log2();
+                assert!(gap * 2.0 >= f64::from(step), "{high}: {ticks:?}");
+            }
+        }
     }
 
     #[test]

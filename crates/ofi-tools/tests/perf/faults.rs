@@ -156,6 +156,18 @@ fn bad_command_lines_end_with_status_2() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_refused_before_the_run() {
+    for option in ["--json", "--plot"] {
+        let run = ran(perf(&["rate", option, "/nonexistent/out"]));
+        run.assert_says(
+            2,
+            &["cannot write /nonexistent/out", option, "nothing was run"],
+        );
+        assert_eq!(run.stdout, "");
+    }
+}
+
+#[test]
 fn children_die_with_their_parent() {
     let mut command = perf(&["check", "--messages", "40", "--max-size", "64"]);
     command.args(["--env", "LOOP_FAULT=stuckinit"]);

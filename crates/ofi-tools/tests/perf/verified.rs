@@ -125,6 +125,34 @@ fn an_unverified_run_promises_nothing_and_draws_its_plot() {
 }
 
 #[test]
+fn a_run_of_which_a_part_was_verified_promises_no_more_than_that() {
+    let mut command = perf(&["rate", "check", "--messages", "20", "--max-size", "4K"]);
+    command.args(["--sizes", "8", "--iters", "4"]);
+    let run = ran(command);
+    assert_eq!(run.code, Some(0), "{run:#?}");
+    let last = run.stdout.lines().last();
+    assert_eq!(last, Some("all bytes of the rows marked * verified"));
+    let marked = |mode: &str| {
+        let mut rows = run.stdout.lines().filter(|l| l.starts_with(mode));
+        rows.all(|l| l.ends_with(" *"))
+    };
+    assert!(marked("check ") && !marked("rate "), "{run:#?}");
+}
+
+#[test]
+fn a_plot_of_nothing_is_said_to_be_empty() {
+    let place = tempfile::tempdir().unwrap();
+    let mut command = perf(&["check", "--messages", "20", "--max-size", "4K"]);
+    command.arg("--plot").arg(place.path().join("plot.svg"));
+    let run = ran(command);
+    run.assert_verified();
+    assert!(
+        run.stderr.contains("plot.svg is an empty drawing"),
+        "{run:#?}"
+    );
+}
+
+#[test]
 fn the_plugins_log_reaches_standard_error_and_is_counted() {
     let mut command = perf(&["rate", "--sizes", "8", "--iters", "4"]);
     command.args(["--env", "1:LOOP_FAULT=warn"]);
