@@ -39,10 +39,10 @@ happens. *no*: it never has an effect here, and why. *withdrawn*: any value but 
 fn the_page_says_what_the_table_says() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     if !docs.is_dir() {
-        // Past the capture of the harness: who runs the crate alone sees it.
+        // Past the capture of the harness: who runs the crate alone sees it, on a line of its own.
         let skipped =
             "skipped: the_page_says_what_the_table_says (no docs folder: the crate is alone)";
-        writeln!(std::io::stderr(), "{skipped}").unwrap();
+        writeln!(std::io::stderr(), "\n{skipped}").unwrap();
         return;
     }
     let (path, page) = (docs.join("tuning.md"), page());
