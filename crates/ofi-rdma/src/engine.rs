@@ -8,13 +8,14 @@ use ofi_sched::{Policy, RailCount, Threshold};
 
 use crate::comm::{ById, Comm, CommKind};
 use crate::config::{Config, ConfigError};
+use crate::datapath::Backoff;
 use crate::dialect::{Base, Bounds, Dialect};
 use crate::error::{Error, Failure, OpKind, Stage, Why};
 use crate::event::{Counters, Event, Stray};
 use crate::key::{CommKey, ReqKey, SLOTS_MAX};
 use crate::limits::{EVENTS_MAX, ID_QUARANTINE, MAX_RAILS};
 use crate::outbox::Outbox;
-use crate::port::{RegionId, RxId};
+use crate::port::{Lane, RegionId, RxId};
 use crate::request::{self, Request};
 use crate::state::{CommState, ReqInput, ReqState};
 
@@ -53,6 +54,10 @@ pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
     pub(crate) released: Vec<RxId>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
+    /// By lane: when a busy one is tried again.
+    pub(crate) backoff: [Backoff; Lane::COUNT_MAX],
+    /// Counts what happens: completions, messages, calls that change something.
+    pub(crate) happened: u32,
     /// Poll epoch (decision 35) and whether a progress pass was asked for in it.
     pub(crate) epoch: u32,
     pub(crate) polled: bool,
@@ -119,6 +124,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             released: Vec::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
+            backoff: [Backoff::default(); Lane::COUNT_MAX],
+            happened: 1,
             epoch: 1,
             polled: false,
             next_look_ms: 0,
@@ -234,6 +241,13 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// Something happened: the poll epoch ends (decision 35).
     #[inline]
     pub(crate) const fn news(&mut self) {
+        self.happened = self.happened.wrapping_add(1);
+        self.next_epoch();
+    }
+
+    /// The poll epoch ends.
+    #[inline]
+    pub(crate) const fn next_epoch(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
         self.polled = false;
     }

@@ -1,5 +1,6 @@
 //! The life of a message (protocol 2e), one hop a file.
 
+mod backoff;
 mod complete;
 mod demux;
 mod eager;
@@ -9,6 +10,7 @@ mod isend;
 mod pump;
 mod test;
 
+pub(crate) use backoff::Backoff;
 pub use demux::RxFate;
 pub use irecv::RecvBuf;
 pub use isend::SendBuf;

@@ -167,6 +167,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     fn pump_lane<P: RailPort>(&mut self, lane: Lane, port: &mut P) {
         // Each communicator's head is tried once after a busy answer, a few at most.
         let mut tries = self.outbox.ring_len(lane).min(BUSY_TRIES_PER_LANE);
+        if tries == 0 || !self.backoff[lane.index()].is_due(self.happened) {
+            return;
+        }
         while tries > 0 {
             let Some(pending) = self.peek_post(lane) else {
                 return;
@@ -175,6 +178,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             pending.commit(outcome);
             tries -= usize::from(outcome == Outcome::Busy);
         }
+        self.backoff[lane.index()].busy(self.happened);
     }
 
     fn build(&self, waiting: Waiting, lane: Lane) -> Option<Post> {

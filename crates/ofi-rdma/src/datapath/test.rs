@@ -43,7 +43,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let again = r.epoch == epoch;
         r.epoch = epoch.wrapping_add(u32::from(again));
         if again {
-            self.news();
+            self.next_epoch();
         }
         let poll = !self.polled;
         self.polled = true;
