@@ -3,10 +3,10 @@
 use core::str::FromStr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::abi::Flavor;
-use crate::bench::plan::{CheckPlan, Element, Mode, Override, Pairs, Plan, Yield};
+use crate::bench::plan::{CheckPlan, Element, Log, Mode, Override, Pairs, Plan, Yield};
 use crate::coord::frame::MAX_WORLD;
 use crate::coord::stream::Address;
 use crate::size;
@@ -102,15 +102,6 @@ impl FromStr for Override {
             value: value.to_owned(),
         })
     }
-}
-
-/// What the plugin's log shows.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Log {
-    Off,
-    Warn,
-    Info,
-    Trace,
 }
 
 #[derive(Debug, Args)]
@@ -254,12 +245,7 @@ impl PerfArgs {
             pairs: self.pairs,
             yielding: self.yielding,
             seed: self.seed,
-            log: match self.log {
-                Log::Off => 0,
-                Log::Warn => 2,
-                Log::Info => 3,
-                Log::Trace => 5,
-            },
+            log: self.log,
             timeout: self.timeout,
             stall: self.stall,
             env: self.env.clone(),

@@ -118,6 +118,28 @@ pub(crate) enum Yield {
     Never,
 }
 
+/// What the plugin's log shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Log {
+    Off,
+    Warn,
+    Info,
+    Trace,
+}
+
+impl Log {
+    /// The highest `ncclDebugLogLevel` that is shown.
+    pub(crate) const fn level(self) -> i32 {
+        match self {
+            Self::Off => 0,
+            Self::Warn => 2,
+            Self::Info => 3,
+            Self::Trace => 5,
+        }
+    }
+}
+
 /// A variable set for one rank or all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Override {
@@ -174,7 +196,7 @@ pub(crate) struct Plan {
     #[serde(rename = "yield")]
     pub(crate) yielding: Yield,
     pub(crate) seed: u64,
-    pub(crate) log: i32,
+    pub(crate) log: Log,
     pub(crate) timeout: f64,
     pub(crate) stall: f64,
     pub(crate) env: Vec<Override>,

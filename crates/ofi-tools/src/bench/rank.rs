@@ -22,7 +22,7 @@ pub(crate) fn run(stream: Stream, rank: usize, world: usize, job: String) -> boo
             return false;
         }
     };
-    logger::configure(u32::try_from(rank).unwrap_or(u32::MAX), plan.log);
+    logger::configure(u32::try_from(rank).unwrap_or(u32::MAX), plan.log.level());
     let result = work(&link, &plan).and_then(|summary| Ok(link.done(summary)?));
     result.unwrap_or_else(|fail| {
         link.failed(fail.to_string());

@@ -107,6 +107,7 @@ fn the_same_seed_moves_the_same_bytes_and_json_says_so() {
     assert_eq!(a["plan"]["element"], "f32");
     assert_eq!(a["plan"]["pairs"], "first");
     assert_eq!(a["plan"]["yield"], "auto");
+    assert_eq!(a["plan"]["log"], "warn");
     assert!(a["ranks"][0]["memory_kib"].as_u64().unwrap() > 0);
 }
 
