@@ -72,6 +72,20 @@ static void damage(char *handle, int kind, const char *real)
     }
 }
 
+/* What is wrong at once is said at once: exactly one warning for each failure. */
+static void failures_say_why(struct net *net)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        char handle[OFI_NCCL_HANDLE_BYTES];
+        void *comm = NULL;
+        int before = warnings;
+        damage(handle, kind, NULL);
+        CHECK(PICK(net, connect)(0, handle, &comm) != 0, "handle %d connects", kind);
+        CHECK(warnings == before + 1, "%d warnings for handle %d", warnings - before, kind);
+        CHECK(strstr(last_warning, "OFI-E") && strstr(last_warning, "do: "), "%s", last_warning);
+    }
+}
+
 /* All at once, so that the deadlines run side by side. */
 static void connect_to_nobody(struct net *net, const char *real, double bound)
 {
@@ -192,6 +206,7 @@ int main(int argc, char **argv)
     CHECK(comm == NULL, "garbage was accepted");
     EXPECT(0, net.v6->closeListen(listener));
 
+    failures_say_why(&net);
     connect_to_nobody(&net, real, bound);
     check_health(&net);
     connect_v4_to_nobody(&net, real, bound);

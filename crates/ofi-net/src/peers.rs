@@ -89,25 +89,40 @@ fn address_in(shape: Shape, name: &[u8; EP_NAME_BYTES]) -> Option<&[u8]> {
     }
 }
 
-/// A string of the same form as our own, its NUL included: shm of libfabric 1.17 crashes when it sends
-/// to a name that is cut off.
+/// A string like our own, its NUL included: shm of libfabric 1.17 crashes when it sends to a name that
+/// is cut off. Alike is what begins the same, up to the first number, and goes on with numbers between
+/// colons, at least as many as every name has: `fi_shm://12:0:1`. One more follows on libfabric 2.x
+/// where the file of that name was there already.
 fn text_in<'a>(name: &'a [u8; EP_NAME_BYTES], own: &[u8; EP_NAME_BYTES]) -> Option<&'a [u8]> {
     let end = name.iter().position(|&byte| byte == 0)?;
-    let is_alike = end > 0 && form(name).eq(form(own));
-    if is_alike { name.get(..=end) } else { None }
+    let (text, rest) = (name.get(..end)?, own.split(|&byte| byte == 0).next()?);
+    let (ours, theirs) = (split_numbers(rest), split_numbers(text));
+    let is_alike = theirs.0 == ours.0 && theirs.1.is_some_and(|n| n >= NUMBERS_MIN);
+    // A provider whose names have no such numbers: printable is all that can be asked.
+    let is_plain = ours.1.is_none_or(|n| n < NUMBERS_MIN) && is_printable(text);
+    if is_alike || is_plain {
+        name.get(..=end)
+    } else {
+        None
+    }
 }
 
-/// A string up to its NUL with each number in it as one digit: `fi_shm://12:0:1` is `fi_shm://0:0:0`.
-fn form(name: &[u8; EP_NAME_BYTES]) -> impl Iterator<Item = u8> + '_ {
-    let mut in_number = false;
-    name.iter()
-        .take_while(|&&byte| byte != 0)
-        .filter_map(move |&byte| {
-            let is_digit = byte.is_ascii_digit();
-            let repeats = is_digit && in_number;
-            in_number = is_digit;
-            (!repeats).then_some(if is_digit { b'0' } else { byte })
-        })
+/// Numbers in every name of shm: process, endpoint, count.
+const NUMBERS_MIN: usize = 3;
+
+/// What stands before the first digit, and how many numbers between colons follow; `None` if anything
+/// else does.
+fn split_numbers(text: &[u8]) -> (&[u8], Option<usize>) {
+    let first = text.iter().position(u8::is_ascii_digit);
+    let (prefix, numbers) = text.split_at(first.unwrap_or(text.len()));
+    let mut fields = numbers.split(|&byte| byte == b':');
+    let all_numbers = fields.all(|f| !f.is_empty() && f.iter().all(u8::is_ascii_digit));
+    let count = numbers.split(|&byte| byte == b':').count();
+    (prefix, all_numbers.then_some(count))
+}
+
+fn is_printable(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(u8::is_ascii_graphic)
 }
 
 #[cfg(test)]
@@ -163,6 +178,26 @@ mod tests {
         assert_eq!(plausible(FI_SOCKADDR_IN6, &inet), None);
         assert_eq!(plausible(FI_SOCKADDR_IN, &name(&[])), None);
         assert_eq!(plausible(FI_SOCKADDR_IN, &[0xFF; EP_NAME_BYTES]), None);
+    }
+
+    /// libfabric 2.x adds a number where a killed process left a file of the same name.
+    #[test]
+    fn names_of_shm_may_have_a_number_more_on_either_side() {
+        let (short, long) = (b"fi_shm://4321:0:1\0", b"fi_shm://24141:0:1:1582277560\0");
+        for own in [&short[..], &long[..]] {
+            let own = EpName::new(own).unwrap();
+            let shape = Shape {
+                format: FI_ADDR_STR,
+                own,
+            };
+            for theirs in [&short[..], &long[..]] {
+                let address = address_in(shape, &name(theirs)).map(<[u8]>::len);
+                assert_eq!(address, Some(theirs.len()));
+            }
+            assert_eq!(address_in(shape, &name(b"fi_sm2://1:0:1")), None);
+            assert_eq!(address_in(shape, &name(b"fi_shm://1:0")), None);
+            assert_eq!(address_in(shape, &name(b"fi_shm://1:0:1:x")), None);
+        }
     }
 
     #[test]

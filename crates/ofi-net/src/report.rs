@@ -48,9 +48,20 @@ impl Reporter {
         for note in notes {
             match note {
                 Note::Event(event) => self.event(log, label, *event),
+                // Some providers do not say by how much (0).
+                Note::Truncated { lane, lost: _ } if lane.is_control() => {
+                    self.thinned(log, &self.receives, || {
+                        format!(
+                            "{label} {}: a message longer than any control message was dropped; \
+                             likely: what sent it is no peer of ours",
+                            name(*lane)
+                        )
+                    });
+                }
                 Note::Truncated { lane, lost } => self.thinned(log, &self.receives, || {
+                    let lost = if *lost == 0 { String::new() } else { format!("{lost} bytes ") };
                     format!(
-                        "{label} {}: a message of a peer is {lost} bytes longer than the receive \
+                        "{label} {}: a message of a peer is {lost}longer than the receive \
                          buffers; likely: OFI_NCCL_EAGER_MAX_SIZE differs between ranks; do: set it \
                          alike on all ranks",
                         name(*lane)

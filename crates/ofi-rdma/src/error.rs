@@ -51,6 +51,10 @@ pub enum Error {
         "the connection handle names listener {0}, outside 0..2^18: not a handle of this protocol, or a damaged one"
     )]
     BadHandle(u32),
+    /// The provider refused the address in a handle, so there is no communicator; and no event, since
+    /// this says it.
+    #[error("the address in the connection handle cannot be used: {}", .0.why)]
+    Unreachable(Failure),
     /// The communicator failed before; the first failure stays (decision 11).
     #[error("communicator {} failed: {}", .0.comm_id, .0.why)]
     Failed(Failure),

@@ -18,6 +18,7 @@ impl From<Error> for NetError {
             Error::TooManyFlushes => Code::TooManyFlushes,
             Error::KeyTooWide { .. } => Code::KeyTooWide,
             Error::BadHandle(_) => Code::CorruptHandle,
+            Error::Unreachable(failure) => return Self::from(failure),
             Error::Failed(failure) => return Self::from(failure).mark_reported(),
         };
         Self::new(code, error.to_string())

@@ -50,7 +50,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 self.comms.remove(key);
                 self.free_id(id);
                 let why = Why::Unreachable { lane, cause };
-                return Err(Error::Failed(Failure {
+                return Err(Error::Unreachable(Failure {
                     comm_id: id,
                     seq: None,
                     why,

@@ -228,3 +228,22 @@ fn peers_with_other_rails_are_told_apart_by_both_sides() {
     b.engine.close(listener, 2).expect("close");
     b.baseline();
 }
+
+/// An address that the provider refuses: no communicator, no event, nothing left, and the error says it.
+#[test]
+fn a_refused_address_leaves_nothing() {
+    let mut b = Bench::new(config(1, 1));
+    let target = Target {
+        control_name: [0; 56],
+        listener_id: 3,
+    };
+    match b.engine.connect(0, &mut b.port, &target) {
+        Err(Error::Unreachable(failure)) => {
+            let lane = Lane::control(0);
+            assert!(matches!(failure.why, Why::Unreachable { lane: l, .. } if l == lane));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(b.engine.poll_event(), None);
+    b.baseline();
+}
