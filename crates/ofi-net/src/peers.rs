@@ -90,39 +90,44 @@ fn address_in(shape: Shape, name: &[u8; EP_NAME_BYTES]) -> Option<&[u8]> {
 }
 
 /// A string like our own, its NUL included: shm of libfabric 1.17 crashes when it sends to a name that
-/// is cut off. Alike is what begins the same, up to the first number, and goes on with numbers between
-/// colons, at least as many as every name has: `fi_shm://12:0:1`. One more follows on libfabric 2.x
-/// where the file of that name was there already.
+/// is cut off. Names of shm have three numbers, `fi_shm://12:0:1`, and on libfabric 2.x a fourth where
+/// the file of that name was there already, so either side may have one more than the other. Names of
+/// any other form have exactly that of our own.
 fn text_in<'a>(name: &'a [u8; EP_NAME_BYTES], own: &[u8; EP_NAME_BYTES]) -> Option<&'a [u8]> {
     let end = name.iter().position(|&byte| byte == 0)?;
-    let (text, rest) = (name.get(..end)?, own.split(|&byte| byte == 0).next()?);
-    let (ours, theirs) = (split_numbers(rest), split_numbers(text));
-    let is_alike = theirs.0 == ours.0 && theirs.1.is_some_and(|n| n >= NUMBERS_MIN);
-    // A provider whose names have no such numbers: printable is all that can be asked.
-    let is_plain = ours.1.is_none_or(|n| n < NUMBERS_MIN) && is_printable(text);
-    if is_alike || is_plain {
+    let (theirs, ours) = (form(name), form(own));
+    let is_alike = match (without_fourth(&theirs), without_fourth(&ours)) {
+        (Some(theirs), Some(ours)) => theirs == ours,
+        _ => theirs == ours,
+    };
+    if end > 0 && is_alike {
         name.get(..=end)
     } else {
         None
     }
 }
 
-/// Numbers in every name of shm: process, endpoint, count.
-const NUMBERS_MIN: usize = 3;
-
-/// What stands before the first digit, and how many numbers between colons follow; `None` if anything
-/// else does.
-fn split_numbers(text: &[u8]) -> (&[u8], Option<usize>) {
-    let first = text.iter().position(u8::is_ascii_digit);
-    let (prefix, numbers) = text.split_at(first.unwrap_or(text.len()));
-    let mut fields = numbers.split(|&byte| byte == b':');
-    let all_numbers = fields.all(|f| !f.is_empty() && f.iter().all(u8::is_ascii_digit));
-    let count = numbers.split(|&byte| byte == b':').count();
-    (prefix, all_numbers.then_some(count))
+/// A string up to its NUL with each number in it as one digit: `fi_shm://12:0:1` is `fi_shm://0:0:0`.
+fn form(name: &[u8; EP_NAME_BYTES]) -> Vec<u8> {
+    let mut in_number = false;
+    name.iter()
+        .take_while(|&&byte| byte != 0)
+        .filter_map(|&byte| {
+            let is_digit = byte.is_ascii_digit();
+            let repeats = is_digit && in_number;
+            in_number = is_digit;
+            (!repeats).then_some(if is_digit { b'0' } else { byte })
+        })
+        .collect()
 }
 
-fn is_printable(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(u8::is_ascii_graphic)
+/// The form of a name of shm without the number that may follow the third; `None` for other names.
+fn without_fourth(form: &[u8]) -> Option<&[u8]> {
+    let three = match form.strip_suffix(b":0") {
+        Some(shorter) if shorter.ends_with(b"/0:0:0") => shorter,
+        _ => form,
+    };
+    three.ends_with(b"/0:0:0").then_some(three)
 }
 
 #[cfg(test)]
@@ -196,7 +201,28 @@ mod tests {
             }
             assert_eq!(address_in(shape, &name(b"fi_sm2://1:0:1")), None);
             assert_eq!(address_in(shape, &name(b"fi_shm://1:0")), None);
-            assert_eq!(address_in(shape, &name(b"fi_shm://1:0:1:x")), None);
+            for bad in ["fi_shm://1:0:1:x", "fi_shm://1:0:1:", "fi_shm://1:0:1:2:3"] {
+                assert_eq!(address_in(shape, &name(bad.as_bytes())), None, "{bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_another_form_have_exactly_that_of_our_own() {
+        let own = EpName::new(b"fi_ns://host:7\0").unwrap();
+        let shape = Shape {
+            format: FI_ADDR_STR,
+            own,
+        };
+        assert!(address_in(shape, &name(b"fi_ns://host:4711")).is_some());
+        for bad in [
+            "fi_ns://host",
+            "fi_ns://",
+            "fi_shm:/",
+            "anything",
+            "fi_shm://1:0:1",
+        ] {
+            assert_eq!(address_in(shape, &name(bad.as_bytes())), None, "{bad}");
         }
     }
 

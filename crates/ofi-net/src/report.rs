@@ -160,6 +160,31 @@ mod tests {
         }
     }
 
+    /// Each says what can be the cause on its kind of rail, and no number that nobody knows.
+    #[test]
+    fn a_message_that_is_too_long_is_told_by_its_rail() {
+        let said = |lane, lost| {
+            let (lines, reporter) = (Lines::default(), Reporter::default());
+            reporter.write(&lines, "x", &[Note::Truncated { lane, lost }]);
+            lines.0.into_inner().unwrap().remove(0).1
+        };
+        let known = said(Lane::data(0), 9);
+        assert!(
+            known.contains("9 bytes longer") && known.contains("EAGER_MAX_SIZE"),
+            "{known}"
+        );
+        let unknown = said(Lane::data(0), 0);
+        assert!(
+            unknown.contains("is longer") && !unknown.contains("0 bytes"),
+            "{unknown}"
+        );
+        let control = said(Lane::control(0), 0);
+        assert!(
+            control.contains("control message") && !control.contains("EAGER"),
+            "{control}"
+        );
+    }
+
     #[test]
     fn a_flood_of_bad_messages_is_few_lines() {
         let (lines, reporter) = (Lines::default(), Reporter::default());

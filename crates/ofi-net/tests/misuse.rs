@@ -199,6 +199,27 @@ fn stale_words(a: &Side, send: CommWord, buffer: &mut Buffer) {
     assert_eq!(send_code(a, send, buffer, 0, None), Code::StaleComm);
 }
 
+/// A damaged memory handle names nothing: neither another region nor one of our own.
+fn damaged_words() {
+    let (a, b) = (Side::new(config(1)), Side::new(config(1)));
+    let (send, recv) = connect(&a.net, &b.net);
+    let sink = Buffer::new(&b.net, recv, vec![0; 4096]);
+    b.net.mr_key(sink.mr).unwrap();
+    for bit in 0..64 {
+        let damaged = MrWord::from_bits(sink.mr.to_bits() ^ 1 << bit);
+        let error = b.net.mr_key(damaged).unwrap_err();
+        assert_eq!(error.code(), Code::StaleRegion, "bit {bit}");
+    }
+    sink.free(&b.net, recv);
+    a.net.close_send(send).unwrap();
+    b.net.close_recv(recv).unwrap();
+}
+
+#[test]
+fn every_damaged_memory_handle_is_an_error() {
+    in_one_process("every_damaged_memory_handle_is_an_error", damaged_words);
+}
+
 #[test]
 fn wrong_words_are_errors() {
     in_one_process("wrong_words_are_errors", words);

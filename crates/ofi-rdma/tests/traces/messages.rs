@@ -383,3 +383,35 @@ fn sequence_numbers_wrap_on_the_wire() {
         b.done(req, 64);
     }
 }
+
+/// A BASE peer says nothing of capabilities: whatever our provider could carry, it gets the 32 bits of
+/// the immediate and zeros above, and as a sender it is taken to say nothing there (protocol 2c.1).
+#[test]
+fn a_base_peer_gets_and_gives_nothing_above_the_immediate() {
+    let mut settings = config(1, 1);
+    (settings.lengths_told, settings.cq_data_bytes) = (false, 8);
+    let mut b = Bench::new(settings.clone());
+    let comm = b.sender(1, 1);
+    b.engine.on_control(&ctrl(2, 0, 0, 5000, 0x9000, &[7]));
+    let _req = b.isend(comm, 0x1000, 5000);
+    let wrote = b.post();
+    assert!(
+        matches!(
+            wrote.wire,
+            Wire::Write {
+                data: Some(0x1000_0400),
+                ..
+            }
+        ),
+        "{wrote:?}"
+    );
+
+    let mut b = Bench::new(settings);
+    let comm = b.receiver(1, 1);
+    let req = b.irecv(comm, 0x1000, 4096, [1, 2, 3, 4]);
+    let sent = b.post();
+    b.engine.on_local(sent.token);
+    // Rubbish above the immediate is not a length: what is known is the room that was posted.
+    b.engine.on_remote_write(0x0000_0065_1000_0400, None);
+    b.done(req, 4096);
+}
