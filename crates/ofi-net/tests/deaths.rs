@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    Buffer, Side, accept_from, config, connect_to, given_handle, irecv, isend, listen,
-    on_each_provider, pattern, peer_process, say, until, until_error, wait,
+    Buffer, Side, accept_from, config, connect_to, given_handle, irecv, isend, killing, listen,
+    pattern, peer_process, say, until, until_error, wait,
 };
 use core::time::Duration;
 use ofi_net::{Code, Config};
@@ -67,7 +67,7 @@ fn killed() {
 
 #[test]
 fn a_killed_peer_is_an_error_in_time() {
-    on_each_provider("a_killed_peer_is_an_error_in_time", killed);
+    killing("a_killed_peer_is_an_error_in_time", killed);
 }
 
 /// The peer dies while it is sent to: the survivor's sends end in error, within the bound.
@@ -126,7 +126,7 @@ fn killed_receiver() {
 
 #[test]
 fn a_killed_receiver_is_an_error_in_time() {
-    on_each_provider("a_killed_receiver_is_an_error_in_time", killed_receiver);
+    killing("a_killed_receiver_is_an_error_in_time", killed_receiver);
 }
 
 /// The peer listens and dies before it accepts.
@@ -167,7 +167,7 @@ fn killed_before_accept() {
 
 #[test]
 fn a_peer_killed_before_accept_is_an_error_in_time() {
-    on_each_provider(
+    killing(
         "a_peer_killed_before_accept_is_an_error_in_time",
         killed_before_accept,
     );

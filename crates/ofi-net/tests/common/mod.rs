@@ -62,6 +62,26 @@ fn is_sound_in_one_process(provider: &str) -> bool {
     !skipped
 }
 
+/// As [`on_each_provider`], for scenarios in which a peer is killed while it polls: on shm of libfabric
+/// 1.x it can die with a spin lock in shared memory, and `fi_send` of the survivor then never returns
+/// (seen as a stack on 1.17: `pthread_spin_lock` below `fi_send`), so that is left out, by name.
+pub fn killing(name: &str, scenario: fn()) {
+    on_providers(
+        name,
+        |provider| {
+            let library = efa_fabric::Library::load(library_path().as_deref());
+            let two = efa_fabric::Version::new(2, 0);
+            let new = library.is_ok_and(|l| efa_fabric::Version::of(l) >= two);
+            let skipped = provider == "shm" && !new;
+            if skipped {
+                say("skipped: a peer killed while it polls, on shm of libfabric 1.x");
+            }
+            !skipped
+        },
+        scenario,
+    );
+}
+
 /// As [`in_one_process`], for scenarios that close endpoints while a peer writes to them: `ofi_rxm` of
 /// libfabric 1.17 follows a null pointer then (seen with bare libfabric: an endpoint that has half of a
 /// write when it is closed), so it is left out, by name.
