@@ -3,52 +3,22 @@
  * The net tables of libnccom-net.so: ncclNetPlugin_v4, ncclNetPlugin_v5, ncclNetPlugin_v6, as the
  * Neuron collectives library loads them. x86-64 and aarch64, little-endian.
  *
- * The contract of every call
- *   - Pointers are NULL, or valid for what the call does with them. NULL is an error code, never a
- *     crash, wherever a pointer is needed.
- *   - Communicators, requests and memory handles are words, not addresses: a stale one is an error.
- *   - The calls on one communicator come from one thread at a time; different communicators may be
- *     used from different threads.
- *   - Memory given to regMr stays mapped until deregMr; memory given to isend, irecv or iflush is left
- *     alone until test reports its request done.
+ * The contract of every call, and what it shares with NCCL's tables: ofi_net_common.h.
  */
 #ifndef OFI_NEURON_NET_H
 #define OFI_NEURON_NET_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "ofi_net_common.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Results. */
-typedef int ofi_nccl_result_t;
-enum {
-    OFI_NCCL_SUCCESS = 0,
-    OFI_NCCL_SYSTEM_ERROR = 2,     /* the system, the provider, a limit, a deadline */
-    OFI_NCCL_INTERNAL_ERROR = 3,   /* a call that makes no sense */
-    OFI_NCCL_INVALID_ARGUMENT = 4, /* not initialised, and some NULL arguments */
-    OFI_NCCL_INVALID_USAGE = 5,    /* a message too long */
-    OFI_NCCL_REMOTE_ERROR = 6      /* the peer is gone */
-};
+/* Memory of a Neuron device: a bit of ptrSupport, and a type argument of regMr. */
+enum { OFI_NEURON_PTR_NEURON = 0x4 };
 
-/* Types of memory: bits of ptrSupport, and the type argument of regMr. */
-enum { OFI_NCCL_PTR_HOST = 0x1, OFI_NCCL_PTR_NEURON = 0x4 };
-
-/* Bytes of a connection handle. Of the 128, 88 are used; v4 has 64. A handle is carried to the peer
- * as it is, and connect of v5 and v6 keeps its state in it: give each connect a fresh copy. */
-enum { OFI_NCCL_HANDLE_BYTES = 128, OFI_NCCL_HANDLE_BYTES_V4 = 64 };
-
-/* Put into *request before irecv: the caller does not need to know when the data has arrived. */
-#define OFI_NCCL_OPTIONAL_RECV_COMPLETION ((void *)0x1)
-
-/* Levels and subsystems that the logger is called with. */
-enum { OFI_NCCL_LOG_WARN = 2, OFI_NCCL_LOG_INFO = 3 };
-
-/* Printf-like; called from any thread until the plugin is finalised. May be NULL. */
-typedef void (*ofi_nccl_logger_t)(int level, unsigned long flags, const char *file, int line,
-                                  const char *format, ...);
+/* Bytes of a v4 handle. */
+enum { OFI_NEURON_HANDLE_BYTES_V4 = 64 };
 
 typedef struct {
     char *name;    /* never freed */
@@ -58,7 +28,7 @@ typedef struct {
     int speed; /* Mb/s; 0: not known */
     int port;
     int maxComms;
-} ofi_nccl_properties_v4_t;
+} ofi_neuron_properties_v4_t;
 
 typedef struct {
     char *name;
@@ -74,9 +44,9 @@ typedef struct {
     size_t maxWriteInlineSize;
     size_t maxMrKeySize;
     int rmaSupported; /* 0: iwrite, iwriteInline and iread are refused */
-} ofi_nccl_properties_v5_t;
+} ofi_neuron_properties_v5_t;
 
-typedef ofi_nccl_properties_v5_t ofi_nccl_properties_v6_t;
+typedef ofi_neuron_properties_v5_t ofi_neuron_properties_v6_t;
 
 /* v4: connect gives a communicator at once, accept waits (bounded by OFI_NCCL_CONNECT_TIMEOUT).
  * No fini: taken down at exit or dlclose. */
@@ -84,7 +54,7 @@ typedef struct {
     const char *name;
     ofi_nccl_result_t (*init)(ofi_nccl_logger_t logger);
     ofi_nccl_result_t (*devices)(int *ndev);
-    ofi_nccl_result_t (*getProperties)(int dev, ofi_nccl_properties_v4_t *props);
+    ofi_nccl_result_t (*getProperties)(int dev, ofi_neuron_properties_v4_t *props);
     ofi_nccl_result_t (*listen)(int dev, void *handle, void **listenComm);
     ofi_nccl_result_t (*connect)(int dev, void *handle, void **sendComm);
     ofi_nccl_result_t (*accept)(void *listenComm, void **recvComm);
@@ -97,7 +67,7 @@ typedef struct {
     ofi_nccl_result_t (*closeSend)(void *sendComm);
     ofi_nccl_result_t (*closeRecv)(void *recvComm);
     ofi_nccl_result_t (*closeListen)(void *listenComm);
-} ofi_nccl_net_v4_t;
+} ofi_neuron_net_v4_t;
 
 /* v5: success with a NULL communicator or request means "call again" (iflush: "nothing to wait
  * for"). No fini: taken down at exit or dlclose. */
@@ -105,7 +75,7 @@ typedef struct {
     const char *name;
     ofi_nccl_result_t (*init)(ofi_nccl_logger_t logger);
     ofi_nccl_result_t (*devices)(int *ndev);
-    ofi_nccl_result_t (*getProperties)(int dev, ofi_nccl_properties_v5_t *props);
+    ofi_nccl_result_t (*getProperties)(int dev, ofi_neuron_properties_v5_t *props);
     ofi_nccl_result_t (*listen)(int dev, void *handle, void **listenComm);
     ofi_nccl_result_t (*connect)(int dev, void *handle, void **sendComm);
     ofi_nccl_result_t (*accept)(void *listenComm, void **recvComm);
@@ -130,7 +100,7 @@ typedef struct {
                                       uint64_t key, void **request);
     ofi_nccl_result_t (*iread)(void *recvComm, void *dest, size_t size, void *mhandle, uint64_t src,
                                uint64_t key, void **request);
-} ofi_nccl_net_v5_t;
+} ofi_neuron_net_v5_t;
 
 /* v6: v5 with fini, which has to be called before the library is unloaded. */
 typedef struct {
@@ -138,7 +108,7 @@ typedef struct {
     ofi_nccl_result_t (*init)(ofi_nccl_logger_t logger);
     ofi_nccl_result_t (*fini)(void);
     ofi_nccl_result_t (*devices)(int *ndev);
-    ofi_nccl_result_t (*getProperties)(int dev, ofi_nccl_properties_v6_t *props);
+    ofi_nccl_result_t (*getProperties)(int dev, ofi_neuron_properties_v6_t *props);
     ofi_nccl_result_t (*listen)(int dev, void *handle, void **listenComm);
     ofi_nccl_result_t (*connect)(int dev, void *handle, void **sendComm);
     ofi_nccl_result_t (*accept)(void *listenComm, void **recvComm);
@@ -163,7 +133,7 @@ typedef struct {
                                       uint64_t key, void **request);
     ofi_nccl_result_t (*iread)(void *recvComm, void *dest, size_t size, void *mhandle, uint64_t src,
                                uint64_t key, void **request);
-} ofi_nccl_net_v6_t;
+} ofi_neuron_net_v6_t;
 
 #ifdef __cplusplus
 }

@@ -27,9 +27,9 @@ static void check_tables(const char *path)
     check_symbol("ncclNetPlugin_v4", net.v4, 128);
     check_symbol("ncclNetPlugin_v5", net.v5, 168);
     check_symbol("ncclNetPlugin_v6", net.v6, 176);
-    CHECK(sizeof(ofi_nccl_net_v4_t) == 128 && sizeof(ofi_nccl_net_v5_t) == 168 &&
-              sizeof(ofi_nccl_net_v6_t) == 176 && sizeof(ofi_nccl_properties_v4_t) == 40 &&
-              sizeof(ofi_nccl_properties_v5_t) == 80,
+    CHECK(sizeof(ofi_neuron_net_v4_t) == 128 && sizeof(ofi_neuron_net_v5_t) == 168 &&
+              sizeof(ofi_neuron_net_v6_t) == 176 && sizeof(ofi_neuron_properties_v4_t) == 40 &&
+              sizeof(ofi_neuron_properties_v5_t) == 80,
           "the header differs from the protocol");
     /* Loaders have been seen to write the name: it must not be in read-only memory. */
     *(const char *volatile *)&net.v6->name = net.v6->name;
@@ -44,8 +44,8 @@ static void check_uninitialised(struct net *net)
     void *comm = NULL, *request = NULL, *word = (void *)0x4000000000000001, *data = &byte;
     int count, done, size = 1, tag = 0;
     uint64_t key;
-    ofi_nccl_properties_v4_t v4;
-    ofi_nccl_properties_v5_t v5;
+    ofi_neuron_properties_v4_t v4;
+    ofi_neuron_properties_v5_t v5;
     EXPECT(4, net->v6->devices(&count));
     EXPECT(4, net->v6->getProperties(0, &v5));
     EXPECT(4, net->v4->getProperties(0, &v4));
@@ -122,7 +122,7 @@ static void check_strangers(struct net *net)
     char handle[128] = {0};
     void *comm, *request, *mr, *data = handle;
     int devices, size = 1, tag = 0, done = 1;
-    ofi_nccl_properties_v5_t props;
+    ofi_neuron_properties_v5_t props;
     EXPECT(0, net->v6->devices(&devices));
     const int strange[] = {-1, devices, 1 << 30, -2147483647 - 1};
     for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
@@ -160,8 +160,8 @@ static void check_properties(struct net *net)
     EXPECT(0, net->v6->devices(&devices));
     uint64_t guid_before = 0;
     for (int dev = 0; dev < devices; dev++) {
-        ofi_nccl_properties_v5_t v5, again;
-        ofi_nccl_properties_v4_t v4;
+        ofi_neuron_properties_v5_t v5, again;
+        ofi_neuron_properties_v4_t v4;
         memset(&v5, 0xAA, sizeof v5);
         memset(&again, 0xAA, sizeof again);
         EXPECT(0, net->v6->getProperties(dev, &v5));
@@ -169,7 +169,7 @@ static void check_properties(struct net *net)
         EXPECT(0, net->v4->getProperties(dev, &v4));
         CHECK(v5.name && v5.name[0] && v5.name == again.name && v5.name == v4.name, "names");
         CHECK(v5.guid == again.guid && v5.guid == v4.guid && v5.guid != guid_before, "guids");
-        CHECK((v5.ptrSupport & ~OFI_NCCL_PTR_NEURON) == OFI_NCCL_PTR_HOST, "ptrSupport");
+        CHECK((v5.ptrSupport & ~OFI_NEURON_PTR_NEURON) == OFI_NCCL_PTR_HOST, "ptrSupport");
         CHECK(v5.ptrSupport == v4.ptrSupport && v5.maxComms == v4.maxComms, "v4 differs");
         CHECK(v5.speed >= 0 && v5.latency >= 0 && v5.port == 1, "speed, latency, port");
         CHECK(v5.maxComms == 262144 && v5.maxRecvs == 1 && v5.rmaSupported == 0, "limits");

@@ -258,7 +258,7 @@ static void before_we_accept(struct net *net, struct peer peer)
 /* Stage 7: v4's accept waits for a peer that never comes, and no longer than the deadline. */
 static void accept_v4(struct net *net, struct peer peer)
 {
-    char handle[OFI_NCCL_HANDLE_BYTES_V4] = {0};
+    char handle[OFI_NEURON_HANDLE_BYTES_V4] = {0};
     void *listener, *comm = NULL;
     double begin = now();
     kill_peer(peer);

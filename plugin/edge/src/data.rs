@@ -27,16 +27,13 @@ pub struct Message {
 }
 
 impl Message {
-    /// From a table whose sizes are `int`.
+    /// From a table whose sizes are `int` or `size_t`. test reports sizes as `int` in every version,
+    /// so there is one bound for all.
     ///
     /// # Errors
-    /// A negative size (3).
-    pub fn of_int(data: *mut c_void, size: c_int, mhandle: *mut c_void) -> Result<Self, Fail> {
-        let negative = |_| {
-            let what = format!("size {size}");
-            Fail::from(NetError::new(Code::NegativeSize, what))
-        };
-        let size = usize::try_from(size).map_err(negative)?;
+    /// A negative size (3), one beyond `INT_MAX` (5).
+    pub fn new<S: Size>(data: *mut c_void, size: S, mhandle: *mut c_void) -> Result<Self, Fail> {
+        let size = size.bytes().map_err(Fail::from)?;
         Ok(Self {
             data,
             size,
@@ -49,20 +46,46 @@ impl Message {
     }
 }
 
+/// What tables write sizes in.
+pub trait Size: Copy {
+    /// The size in bytes.
+    ///
+    /// # Errors
+    /// Negative, or longer than a message can be.
+    fn bytes(self) -> Result<usize, NetError>;
+}
+
+impl Size for c_int {
+    fn bytes(self) -> Result<usize, NetError> {
+        let negative = |_| NetError::new(Code::NegativeSize, format!("size {self}"));
+        usize::try_from(self).map_err(negative)
+    }
+}
+
+impl Size for usize {
+    fn bytes(self) -> Result<usize, NetError> {
+        if c_int::try_from(self).is_ok() {
+            Ok(self)
+        } else {
+            Err(NetError::new(Code::TooLong, format!("size {self}")))
+        }
+    }
+}
+
 /// The arrays of a grouped irecv or iflush.
 #[derive(Clone, Copy, Debug)]
-pub struct Group {
+pub struct Group<S> {
     /// Entries of each array.
     pub n: c_int,
     /// Where the buffers start.
     pub data: *mut *mut c_void,
     /// Their bytes.
-    pub sizes: *mut c_int,
+    pub sizes: *mut S,
     /// What regMr gave for them.
     pub mhandles: *mut *mut c_void,
 }
 
-impl Group {
+impl<S: Size> Group<S> {
     /// The one message of a group of one. The arrays are only read (trap 18), and only after `n` was
     /// looked at.
     ///
@@ -70,7 +93,7 @@ impl Group {
     /// Arrays that are not NULL must be readable for `n` entries.
     ///
     /// # Errors
-    /// `n` other than 1 and NULL arrays, both with `result`; a negative size (3).
+    /// `n` other than 1 and NULL arrays, both with `result`; the sizes that [`Message::new`] refuses.
     pub unsafe fn single(&self, result: NcclResult) -> Result<Message, Fail> {
         if self.n != 1 {
             return Err(Fail::fixed(
@@ -86,7 +109,7 @@ impl Group {
         let size = unsafe { self.sizes.as_ref() }.ok_or_else(null("sizes"))?;
         // SAFETY: as above.
         let mhandle = unsafe { self.mhandles.as_ref() }.ok_or_else(null("mhandles"))?;
-        Message::of_int(*data, *size, *mhandle)
+        Message::new(*data, *size, *mhandle)
     }
 }
 

@@ -1,10 +1,13 @@
 //! The structs of Neuron's net ABI, byte for byte (protocol 2a.2), checked while compiling.
 
-use core::cell::UnsafeCell;
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{c_char, c_int};
 use core::mem::offset_of;
 
-use ofi_plugin_edge::abi::{LogFn, NcclResult};
+use ofi_plugin_edge::abi::NcclResult;
+use ofi_plugin_edge::sig::{
+    Accept, Close, Connect, DeregMr, Devices, Fini, GetProperties, Handle, HandleOut, Iflush, Init,
+    Irecv, Isend, Listen, RegMr, RegMrDmaBuf, Test,
+};
 
 /// What getProperties of v4 fills.
 #[repr(C)]
@@ -58,34 +61,13 @@ pub struct PropertiesV5 {
     pub rma_supported: c_int,
 }
 
-type Handle = *mut c_void;
-type Out = *mut *mut c_void;
-
-pub(crate) type Init = unsafe extern "C" fn(Option<LogFn>) -> NcclResult;
-pub(crate) type Fini = unsafe extern "C" fn() -> NcclResult;
-pub(crate) type Devices = unsafe extern "C" fn(*mut c_int) -> NcclResult;
-pub(crate) type GetProperties<P> = unsafe extern "C" fn(c_int, *mut P) -> NcclResult;
-pub(crate) type Listen = unsafe extern "C" fn(c_int, *mut c_void, Out) -> NcclResult;
-pub(crate) type Connect = unsafe extern "C" fn(c_int, *mut c_void, Out) -> NcclResult;
-pub(crate) type Accept = unsafe extern "C" fn(Handle, Out) -> NcclResult;
-pub(crate) type RegMr = unsafe extern "C" fn(Handle, Handle, usize, c_int, Out) -> NcclResult;
-pub(crate) type RegMrDmaBuf =
-    unsafe extern "C" fn(Handle, Handle, usize, c_int, u64, c_int, Out) -> NcclResult;
-pub(crate) type DeregMr = unsafe extern "C" fn(Handle, Handle) -> NcclResult;
-pub(crate) type MessageV4 = unsafe extern "C" fn(Handle, Handle, c_int, Handle, Out) -> NcclResult;
-pub(crate) type Isend =
-    unsafe extern "C" fn(Handle, Handle, c_int, c_int, Handle, Out) -> NcclResult;
-pub(crate) type Irecv =
-    unsafe extern "C" fn(Handle, c_int, Out, *mut c_int, *mut c_int, Out, Out) -> NcclResult;
-pub(crate) type Iflush =
-    unsafe extern "C" fn(Handle, c_int, Out, *mut c_int, Out, Out) -> NcclResult;
-pub(crate) type Test = unsafe extern "C" fn(Handle, *mut c_int, *mut c_int) -> NcclResult;
-pub(crate) type Close = unsafe extern "C" fn(Handle) -> NcclResult;
+pub(crate) type MessageV4 =
+    unsafe extern "C" fn(Handle, Handle, c_int, Handle, HandleOut) -> NcclResult;
 pub(crate) type GetMrKey = unsafe extern "C" fn(Handle, *mut u64) -> NcclResult;
 pub(crate) type OneSided =
-    unsafe extern "C" fn(Handle, Handle, usize, Handle, u64, u64, Out) -> NcclResult;
+    unsafe extern "C" fn(Handle, Handle, usize, Handle, u64, u64, HandleOut) -> NcclResult;
 pub(crate) type WriteInline =
-    unsafe extern "C" fn(Handle, Handle, usize, u64, u64, Out) -> NcclResult;
+    unsafe extern "C" fn(Handle, Handle, usize, u64, u64, HandleOut) -> NcclResult;
 
 /// `ncclNet_v4_t`, 16 slots.
 #[repr(C)]
@@ -165,21 +147,6 @@ pub struct NetV6 {
     pub iwrite: OneSided,
     pub iwrite_inline: WriteInline,
     pub iread: OneSided,
-}
-
-/// A table as C sees it: a plain writable data object, since loaders have been seen to write to the
-/// name (field report ABI-14). We ourselves never read it.
-#[repr(transparent)]
-#[derive(Debug)]
-pub struct Table<T>(UnsafeCell<T>);
-
-// SAFETY: the cell is never accessed from Rust; C accesses it under its own rules.
-unsafe impl<T> Sync for Table<T> {}
-
-impl<T> Table<T> {
-    pub(crate) const fn new(table: T) -> Self {
-        Self(UnsafeCell::new(table))
-    }
 }
 
 const _: () = {

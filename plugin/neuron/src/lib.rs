@@ -5,16 +5,17 @@
 //! | module | what |
 //! |---|---|
 //! | [`layout`] | structs and tables of the ABI, checked while compiling |
-//! | `entries` | the entry points that tables share |
+//! | `one_sided` | the entry points that v5 and v6 have beyond those of `ofi_plugin_edge::entries` |
 //! | `v4`, `v5`, `v6` | the three tables |
 //! | `properties` | device properties in the tables' shapes |
 
 use core::ffi::CStr;
 
-use layout::{NetV4, NetV5, NetV6, Table};
+use layout::{NetV4, NetV5, NetV6};
+use ofi_plugin_edge::sig::Table;
 
-mod entries;
 pub mod layout;
+mod one_sided;
 mod properties;
 mod v4;
 mod v5;

@@ -6,19 +6,20 @@ use core::ffi::{c_int, c_void};
 use ofi_plugin_edge::abi::{LogFn, NcclResult};
 use ofi_plugin_edge::connection::{self, Style};
 use ofi_plugin_edge::data::{self, Message};
+use ofi_plugin_edge::entries;
+use ofi_plugin_edge::guard;
 use ofi_plugin_edge::life::{self, Finaliser, Flavour};
-use ofi_plugin_edge::{Out, guard};
+use ofi_plugin_edge::sig::Table;
 
 use crate::NAME;
-use crate::entries;
-use crate::layout::{NetV4, PropertiesV4, Table};
+use crate::layout::NetV4;
 
 pub(crate) const fn table() -> Table<NetV4> {
     Table::new(NetV4 {
         name: NAME.as_ptr(),
         init,
         devices: entries::devices,
-        get_properties,
+        get_properties: entries::get_properties,
         listen,
         connect,
         accept,
@@ -38,15 +39,6 @@ unsafe extern "C" fn init(logger: Option<LogFn>) -> NcclResult {
     // SAFETY: the header's contract.
     guard("init", || unsafe {
         life::init(Flavour::Neuron, Finaliser::AtExit, logger)
-    })
-}
-
-unsafe extern "C" fn get_properties(dev: c_int, properties: *mut PropertiesV4) -> NcclResult {
-    guard("getProperties", || {
-        // SAFETY: the header's contract.
-        let out = unsafe { Out::new(properties, ofi_plugin_edge::abi::INVALID_ARGUMENT, "props") }?;
-        out.set(PropertiesV4::from(life::properties(dev)?));
-        Ok(())
     })
 }
 
@@ -83,7 +75,7 @@ unsafe extern "C" fn isend(
     request: *mut *mut c_void,
 ) -> NcclResult {
     guard("isend", || {
-        let message = Message::of_int(data, size, mhandle)?;
+        let message = Message::new(data, size, mhandle)?;
         // SAFETY: the header's contract.
         unsafe { data::send(comm, message, request) }
     })
@@ -97,7 +89,7 @@ unsafe extern "C" fn irecv(
     request: *mut *mut c_void,
 ) -> NcclResult {
     guard("irecv", || {
-        let message = Message::of_int(data, size, mhandle)?;
+        let message = Message::new(data, size, mhandle)?;
         // SAFETY: the header's contract.
         unsafe { data::recv(comm, message, request) }
     })
@@ -111,7 +103,7 @@ unsafe extern "C" fn iflush(
     request: *mut *mut c_void,
 ) -> NcclResult {
     guard("iflush", || {
-        let message = Message::of_int(data, size, mhandle)?;
+        let message = Message::new(data, size, mhandle)?;
         // SAFETY: the header's contract.
         unsafe { data::flush(comm, message, request) }
     })

@@ -1,12 +1,13 @@
 //! `ncclNetPlugin_v5`: polled connects, tags, groups, one-sided calls; no fini.
 
 use ofi_plugin_edge::abi::{LogFn, NcclResult};
-use ofi_plugin_edge::guard;
 use ofi_plugin_edge::life::{self, Finaliser, Flavour};
+use ofi_plugin_edge::sig::Table;
+use ofi_plugin_edge::{entries, guard};
 
 use crate::NAME;
-use crate::entries;
-use crate::layout::{NetV5, Table};
+use crate::layout::NetV5;
+use crate::one_sided;
 
 pub(crate) const fn table() -> Table<NetV5> {
     Table::new(NetV5 {
@@ -27,10 +28,10 @@ pub(crate) const fn table() -> Table<NetV5> {
         close_send: entries::close_send,
         close_recv: entries::close_recv,
         close_listen: entries::close_listen,
-        get_mr_key: entries::get_mr_key,
-        iwrite: entries::iwrite,
-        iwrite_inline: entries::iwrite_inline,
-        iread: entries::iread,
+        get_mr_key: one_sided::get_mr_key,
+        iwrite: one_sided::iwrite,
+        iwrite_inline: one_sided::iwrite_inline,
+        iread: one_sided::iread,
     })
 }
 

@@ -1,39 +1,52 @@
-//! The entry points that v5 and v6 share, and those that all tables share. Each is the guard around
-//! one function of the edge.
+//! The entry points that tables of both families share. Each is the guard around one function of the
+//! edge.
 //!
-//! Safety of all of them: a caller in C keeps the contract of the header
-//! (`plugin/include/ofi_neuron_net.h`): pointers are NULL or valid for what the call does with them,
+//! # Safety
+//!
+//! Of all of them: a caller in C keeps the contract of the header (`plugin/include/ofi_neuron_net.h`,
+//! `plugin/include/ofi_nccl_net.h`): pointers are NULL or valid for what the call does with them,
 //! memory outlives its requests. NULL and stale words are checked; the rest cannot be.
+//!
+//! # Errors
+//!
+//! The result codes of protocol 2a.1.
+
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "one contract for all, in the module's documentation"
+)]
 
 use core::ffi::{c_int, c_void};
 
-use ofi_plugin_edge::abi::{INTERNAL_ERROR, INVALID_ARGUMENT, NcclResult};
-use ofi_plugin_edge::connection::{self, Side, Style};
-use ofi_plugin_edge::data::{self, Group, Message};
-use ofi_plugin_edge::life;
-use ofi_plugin_edge::memory::{self, Buffer};
-use ofi_plugin_edge::{Out, guard};
+use crate::abi::{INTERNAL_ERROR, INVALID_ARGUMENT, NcclResult};
+use crate::connection::{self, Side, Style};
+use crate::data::{self, Group, Message};
+use crate::guard::guard;
+use crate::life::{self, DeviceView};
+use crate::memory::{self, Buffer};
+use crate::pointer::Out;
 
-use crate::layout::PropertiesV5;
-
-pub(crate) unsafe extern "C" fn devices(count: *mut c_int) -> NcclResult {
+/// devices.
+pub unsafe extern "C" fn devices(count: *mut c_int) -> NcclResult {
     // SAFETY: the header's contract.
     guard("devices", || unsafe { life::devices(count) })
 }
 
-pub(crate) unsafe extern "C" fn get_properties(
+/// getProperties of a table whose struct is `P`.
+pub unsafe extern "C" fn get_properties<P: Copy + From<DeviceView>>(
     dev: c_int,
-    properties: *mut PropertiesV5,
+    properties: *mut P,
 ) -> NcclResult {
     guard("getProperties", || {
         // SAFETY: the header's contract.
         let out = unsafe { Out::new(properties, INVALID_ARGUMENT, "props") }?;
-        out.set(PropertiesV5::from(life::properties(dev)?));
+        out.set(P::from(life::properties(dev)?));
         Ok(())
     })
 }
 
-pub(crate) unsafe extern "C" fn listen(
+/// listen, polled.
+pub unsafe extern "C" fn listen(
     dev: c_int,
     handle: *mut c_void,
     comm: *mut *mut c_void,
@@ -44,7 +57,8 @@ pub(crate) unsafe extern "C" fn listen(
     })
 }
 
-pub(crate) unsafe extern "C" fn connect(
+/// connect, polled, without a device handle (Neuron v5 and v6, NCCL v6).
+pub unsafe extern "C" fn connect(
     dev: c_int,
     handle: *mut c_void,
     comm: *mut *mut c_void,
@@ -55,17 +69,16 @@ pub(crate) unsafe extern "C" fn connect(
     })
 }
 
-pub(crate) unsafe extern "C" fn accept(
-    listener: *mut c_void,
-    comm: *mut *mut c_void,
-) -> NcclResult {
+/// accept, polled, without a device handle.
+pub unsafe extern "C" fn accept(listener: *mut c_void, comm: *mut *mut c_void) -> NcclResult {
     // SAFETY: the header's contract.
     guard("accept", || unsafe {
         connection::accept(Style::Polled, listener, comm)
     })
 }
 
-pub(crate) unsafe extern "C" fn reg_mr(
+/// regMr with a `size_t` size (Neuron; NCCL v8 and later).
+pub unsafe extern "C" fn reg_mr(
     comm: *mut c_void,
     data: *mut c_void,
     size: usize,
@@ -79,7 +92,8 @@ pub(crate) unsafe extern "C" fn reg_mr(
     })
 }
 
-pub(crate) unsafe extern "C" fn reg_mr_dma_buf(
+/// regMrDmaBuf.
+pub unsafe extern "C" fn reg_mr_dma_buf(
     comm: *mut c_void,
     data: *mut c_void,
     size: usize,
@@ -98,11 +112,13 @@ pub(crate) unsafe extern "C" fn reg_mr_dma_buf(
     })
 }
 
-pub(crate) unsafe extern "C" fn dereg_mr(comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
+/// deregMr.
+pub unsafe extern "C" fn dereg_mr(comm: *mut c_void, mhandle: *mut c_void) -> NcclResult {
     guard("deregMr", || memory::deregister(comm, mhandle))
 }
 
-pub(crate) unsafe extern "C" fn isend(
+/// isend with an `int` size.
+pub unsafe extern "C" fn isend(
     comm: *mut c_void,
     data: *mut c_void,
     size: c_int,
@@ -111,13 +127,14 @@ pub(crate) unsafe extern "C" fn isend(
     request: *mut *mut c_void,
 ) -> NcclResult {
     guard("isend", || {
-        let message = Message::of_int(data, size, mhandle)?;
+        let message = Message::new(data, size, mhandle)?;
         // SAFETY: the header's contract.
         unsafe { data::send(comm, message, request) }
     })
 }
 
-pub(crate) unsafe extern "C" fn irecv(
+/// irecv with `int` sizes.
+pub unsafe extern "C" fn irecv(
     comm: *mut c_void,
     n: c_int,
     data: *mut *mut c_void,
@@ -143,7 +160,8 @@ pub(crate) unsafe extern "C" fn irecv(
     })
 }
 
-pub(crate) unsafe extern "C" fn iflush(
+/// iflush; its sizes are `int` in every version.
+pub unsafe extern "C" fn iflush(
     comm: *mut c_void,
     n: c_int,
     data: *mut *mut c_void,
@@ -167,7 +185,8 @@ pub(crate) unsafe extern "C" fn iflush(
     })
 }
 
-pub(crate) unsafe extern "C" fn test(
+/// test.
+pub unsafe extern "C" fn test(
     request: *mut c_void,
     done: *mut c_int,
     size: *mut c_int,
@@ -176,57 +195,17 @@ pub(crate) unsafe extern "C" fn test(
     guard("test", || unsafe { data::test(request, done, size) })
 }
 
-pub(crate) unsafe extern "C" fn close_send(comm: *mut c_void) -> NcclResult {
+/// closeSend.
+pub unsafe extern "C" fn close_send(comm: *mut c_void) -> NcclResult {
     guard("closeSend", || connection::close(Side::Send, comm))
 }
 
-pub(crate) unsafe extern "C" fn close_recv(comm: *mut c_void) -> NcclResult {
+/// closeRecv.
+pub unsafe extern "C" fn close_recv(comm: *mut c_void) -> NcclResult {
     guard("closeRecv", || connection::close(Side::Recv, comm))
 }
 
-pub(crate) unsafe extern "C" fn close_listen(comm: *mut c_void) -> NcclResult {
+/// closeListen.
+pub unsafe extern "C" fn close_listen(comm: *mut c_void) -> NcclResult {
     guard("closeListen", || connection::close(Side::Listen, comm))
-}
-
-pub(crate) unsafe extern "C" fn get_mr_key(mhandle: *mut c_void, key: *mut u64) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("getMrKey", || unsafe { memory::key(mhandle, key) })
-}
-
-pub(crate) unsafe extern "C" fn iwrite(
-    comm: *mut c_void,
-    _source: *mut c_void,
-    _size: usize,
-    _mhandle: *mut c_void,
-    _destination: u64,
-    _key: u64,
-    request: *mut *mut c_void,
-) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("iwrite", || unsafe { data::one_sided(comm, request) })
-}
-
-pub(crate) unsafe extern "C" fn iwrite_inline(
-    comm: *mut c_void,
-    _source: *mut c_void,
-    _size: usize,
-    _destination: u64,
-    _key: u64,
-    request: *mut *mut c_void,
-) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("iwriteInline", || unsafe { data::one_sided(comm, request) })
-}
-
-pub(crate) unsafe extern "C" fn iread(
-    comm: *mut c_void,
-    _destination: *mut c_void,
-    _size: usize,
-    _mhandle: *mut c_void,
-    _source: u64,
-    _key: u64,
-    request: *mut *mut c_void,
-) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("iread", || unsafe { data::one_sided(comm, request) })
 }

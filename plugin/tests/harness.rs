@@ -1,0 +1,160 @@
+//! Compiles the programs of `plugin/tests` and runs them against shared objects, over a real
+//! libfabric.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `OFI_PLUGIN_PATH`, `OFI_NCCL_PLUGIN_PATH` | the shared object of Neuron, of NCCL; else the one that cargo built for this test |
+//! | `OFI_LIBFABRIC_PATH` | the libfabric; else the system's |
+//! | `OFI_TEST_PROVIDERS` | providers, separated by commas; else `tcp,shm` |
+//! | `OFI_TEST_ALLOW_NO_FABRIC=1` | without libfabric: skip by name instead of failing |
+//!
+//! `tcp` is `tcp;ofi_rxm` on libfabric before 1.18, where tcp has no endpoints of the kind needed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+/// The source directory of the programs.
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests")
+}
+
+fn compiler() -> Option<String> {
+    let named = std::env::var("CC").ok();
+    let candidates = named
+        .iter()
+        .map(String::as_str)
+        .chain(["cc", "gcc", "clang"]);
+    candidates.map(str::to_owned).find(|cc| {
+        Command::new(cc)
+            .arg("--version")
+            .output()
+            .is_ok_and(|out| out.status.success())
+    })
+}
+
+/// The compiled program; `None` without a C compiler. Each is compiled once.
+fn program(name: &str) -> Option<PathBuf> {
+    static COMPILED: Mutex<BTreeMap<String, Option<PathBuf>>> = Mutex::new(BTreeMap::new());
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = compiled.entry(name.to_owned()).or_insert_with(|| {
+        let cc = compiler()?;
+        Some(compile(&cc, name))
+    });
+    made.clone()
+}
+
+fn compile(cc: &str, name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let fresh = dir.join(format!("{name}-{}", std::process::id()));
+    let built = Command::new(cc)
+        .args([
+            "-std=gnu11",
+            "-O1",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-o",
+        ])
+        .arg(&fresh)
+        .arg(sources().join(name).with_extension("c"))
+        .args(["-ldl", "-pthread"])
+        .output()
+        .expect("the compiler that was just tried runs");
+    assert!(
+        built.status.success(),
+        "{name}.c: {}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    // Another run of these tests may be executing the old one: replaced, never rewritten.
+    let binary = dir.join(name);
+    std::fs::rename(&fresh, &binary).expect("both names are in the test's directory");
+    binary
+}
+
+/// A shared object: next to this test, or one directory up; or what the variable names.
+pub(crate) fn library(file: &str, variable: &str) -> PathBuf {
+    if let Some(path) = std::env::var_os(variable) {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("a running test has a path");
+    let candidates = test.ancestors().skip(1).take(2).map(|dir| dir.join(file));
+    let found: Vec<PathBuf> = candidates.filter(|path| path.is_file()).collect();
+    let newest = found.into_iter().max_by_key(|path| {
+        path.metadata()
+            .and_then(|meta| meta.modified())
+            .expect("a file has a time")
+    });
+    newest.unwrap_or_else(|| panic!("cargo builds {file} before its tests; or set {variable}"))
+}
+
+/// Runs a program for each provider: its first arguments are the shared objects. `settings` are
+/// environment variables.
+pub(crate) fn run(plugins: &[PathBuf], name: &str, arguments: &[&str], settings: &[(&str, &str)]) {
+    let Some(binary) = program(name) else {
+        println!("skipped: {name} (no C compiler)");
+        return;
+    };
+    let providers = std::env::var("OFI_TEST_PROVIDERS").unwrap_or_else(|_| "tcp,shm".to_owned());
+    for provider in providers.split(',') {
+        let mut command = Command::new(&binary);
+        command
+            .args(plugins)
+            .args(arguments)
+            .env("FI_PROVIDER", provider)
+            .env("OFI_NCCL_EXCLUDE_TCP_IF", "")
+            .envs(settings.iter().copied());
+        judge(
+            &[&[name], arguments, &["on", provider]].concat().join(" "),
+            &output(command),
+        );
+    }
+}
+
+/// Runs a program where there is no libfabric.
+pub(crate) fn run_without_fabric(plugin: &Path, name: &str) {
+    let Some(binary) = program(name) else {
+        println!("skipped: {name} (no C compiler)");
+        return;
+    };
+    let mut command = Command::new(&binary);
+    command
+        .arg(plugin)
+        .env_remove("OFI_LIBFABRIC_PATH")
+        .env("OFI_NCCL_LIBFABRIC_PATH", "/nonexistent/libfabric.so.1");
+    let output = output(command);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let status = output.status;
+    assert!(status.success(), "{name}: {status}\n{stderr}");
+}
+
+fn output(mut command: Command) -> Output {
+    command
+        .output()
+        .expect("a program that was just compiled runs")
+}
+
+const NO_FABRIC: &str = "libfabric is missing: install it, set OFI_LIBFABRIC_PATH, or let the tests \
+                         be skipped with OFI_TEST_ALLOW_NO_FABRIC=1";
+
+fn judge(what: &str, output: &Output) {
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    for line in stdout.lines().filter(|line| line.starts_with("skipped: ")) {
+        println!("{line} [{what}]");
+    }
+    let no_fabric = stderr.contains("OFI-E0101");
+    if no_fabric && std::env::var_os("OFI_TEST_ALLOW_NO_FABRIC").is_some_and(|v| v == "1") {
+        println!("skipped: {what} (no libfabric)");
+        return;
+    }
+    let hint = if no_fabric { NO_FABRIC } else { "" };
+    let status = output.status;
+    assert!(
+        status.success(),
+        "{what}: {status}\n{hint}\n{stdout}\n{stderr}"
+    );
+    assert!(stdout.ends_with("ok\n"), "{what} ended early: {stdout}");
+}
