@@ -75,6 +75,23 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Set by the parent that wants this process dead at a moment when it is in no call. */
+static volatile sig_atomic_t asked_to_die;
+
+static inline void die_outside_calls(int signal)
+{
+    (void)signal;
+    asked_to_die = 1;
+}
+
+/* Between two calls of a loop that polls. */
+static inline void between_calls(void)
+{
+    if (asked_to_die)
+        raise(SIGKILL);
+    sched_yield();
+}
+
 /* Nothing here may hang: whatever is left after so long ends with a message by the kernel. */
 static void watchdog(unsigned seconds)
 {
@@ -113,6 +130,7 @@ static inline struct peer fork_peer(void (*body)(int socket, void *argument), vo
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         watchdog(100);
+        signal(SIGUSR1, die_outside_calls);
         body(ends[1], argument);
         exit(0);
     }
@@ -144,10 +162,15 @@ static inline void join(struct peer peer)
     close(peer.socket);
 }
 
+/* Kills it wherever it is; but between two of its calls on shm of libfabric 1.x, which holds spin locks
+ * in shared memory: with one of them left behind, no call of the survivor would ever return. */
 static inline void kill_peer(struct peer peer)
 {
     int status = 0;
-    kill(peer.pid, SIGKILL);
+    int locks = strstr(chosen_provider, "provider shm") && strstr(chosen_provider, "libfabric 1.");
+    if (locks)
+        puts("skipped: a peer killed in the middle of a call; killed between two (shm of libfabric 1.x)");
+    kill(peer.pid, locks ? SIGUSR1 : SIGKILL);
     CHECK(waitpid(peer.pid, &status, 0) == peer.pid, "waitpid: %s", strerror(errno));
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the peer ended with %#x", status);
     close(peer.socket);

@@ -87,7 +87,7 @@ static inline int net_connect(struct net *net, void *handle, void **comm, double
         int result = PICK(net, connect)(0, handle, comm);
         if (result != 0 || *comm != NULL)
             return result;
-        sched_yield();
+        between_calls();
     } while (now() < end);
     CHECK(0, "connect neither succeeded nor failed within %g s", bound);
 }
@@ -100,7 +100,7 @@ static inline int net_accept(struct net *net, void *listener, void **comm, doubl
         int result = PICK(net, accept)(listener, comm);
         if (result != 0 || *comm != NULL)
             return result;
-        sched_yield();
+        between_calls();
     } while (now() < end);
     CHECK(0, "accept neither succeeded nor failed within %g s", bound);
 }
@@ -113,7 +113,7 @@ static inline int net_wait(struct net *net, void *request, int *size, double bou
         int done = 0, result = PICK(net, test)(request, &done, size);
         if (result != 0 || done)
             return result;
-        sched_yield();
+        between_calls();
     } while (now() < end);
     CHECK(0, "a request neither completed nor failed within %g s", bound);
 }

@@ -12,6 +12,14 @@ static double bound;
 /* What the peer does until it is killed. It never returns. */
 static const char *plugin;
 
+static void wait_for_death(void)
+{
+    for (;;) {
+        usleep(1000);
+        between_calls();
+    }
+}
+
 static struct net peer_net(void)
 {
     struct net net = load(plugin, 6);
@@ -27,8 +35,7 @@ static void peer_listens_only(int socket, void *argument)
     (void)argument;
     EXPECT(0, net.v6->listen(0, handle, &listener));
     put(socket, handle, sizeof handle);
-    for (;;)
-        pause();
+    wait_for_death();
 }
 
 static void *peer_accepts(struct net *net, int socket)
@@ -49,7 +56,7 @@ static void idle(struct net *net)
     EXPECT(0, net->v6->listen(0, handle, &listener));
     for (;;) {
         EXPECT(0, net->v6->accept(listener, &comm));
-        sched_yield();
+        between_calls();
     }
 }
 
@@ -98,8 +105,7 @@ static void peer_sends_one(int socket, void *argument)
 static void peer_never_there(int socket, void *argument)
 {
     (void)socket, (void)argument;
-    for (;;)
-        pause();
+    wait_for_death();
 }
 
 /* Only its CONN goes out. */
@@ -114,8 +120,7 @@ static void peer_starts_connecting(int socket, void *argument)
     while (now() < end)
         EXPECT(0, net.v6->connect(0, handle, &comm));
     put(socket, &token, 1);
-    for (;;)
-        pause();
+    wait_for_death();
 }
 
 static void closes_in_time(struct net *net, void *sender, void *receiver, void *listener)

@@ -30,3 +30,29 @@ pub(crate) fn lengths_missing(info: &Info) -> bool {
 pub(crate) fn registration_races(info: &Info) -> bool {
     lengths_missing(info)
 }
+
+/// What the user should know of shm before libfabric 2.0: it holds spin locks in memory that it shares
+/// with its peers. With one left behind by a peer that was killed, `fi_send` never returns (seen on 1.17),
+/// and no deadline of ours can end a call.
+pub(crate) fn warning(provider: &str, version: Version) -> Option<String> {
+    let locks = provider == "shm" && version < Version::new(2, 0);
+    locks.then(|| {
+        format!(
+            "shm of libfabric {version} shares locks between processes: if a peer is killed, a call here may \
+             never return; end the whole job then, or use tcp, or shm of libfabric 2.0 or newer"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Version, warning};
+
+    #[test]
+    fn only_shm_before_two_is_warned_about() {
+        let old = warning("shm", Version::new(1, 22)).unwrap();
+        assert!(old.contains("1.22") && old.contains("killed"), "{old}");
+        assert_eq!(warning("shm", Version::new(2, 0)), None);
+        assert_eq!(warning("tcp", Version::new(1, 17)), None);
+    }
+}

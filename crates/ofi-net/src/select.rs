@@ -17,7 +17,8 @@ use ofi_topo::PciAddress;
 
 use crate::config::Config;
 use crate::error::{Code, NetError};
-use crate::log::{Log, Subsys, info};
+use crate::log::{Log, Subsys, info, warn};
+use crate::quirks;
 use ask::Ask;
 use candidate::Candidate;
 
@@ -78,6 +79,10 @@ pub fn discover(
             let nics = found.into_iter().map(|found| nic(config, found));
             let nics = nics.collect::<Result<Vec<_>, _>>()?;
             info(log, Subsys::Init, || summary(version, &nics));
+            let provider = nics.first().map_or("", |nic| &nic.provider);
+            if let Some(text) = quirks::warning(provider, version) {
+                warn(log, Subsys::Init, || text);
+            }
             Ok(nics)
         }
         Err(error) => {

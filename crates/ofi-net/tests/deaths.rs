@@ -3,9 +3,10 @@
 
 mod common;
 
+use common::peer::{given_handle, peer_process};
 use common::{
-    Buffer, Side, accept_from, config, connect_to, given_handle, irecv, isend, killing, listen,
-    pattern, peer_process, say, until, until_error, wait,
+    Buffer, Side, accept_from, config, connect_to, irecv, isend, listen, on_each_provider, pattern,
+    say, until, until_error, wait,
 };
 use core::time::Duration;
 use ofi_net::{Code, Config};
@@ -39,7 +40,7 @@ fn killed() {
     let first = irecv(net, recv, &mut sink, 0, 4096);
     assert_eq!(wait(net, first), 4096);
     let waiting = irecv(net, recv, &mut sink, 0, 1 << 20);
-    drop(other);
+    other.kill();
     let start = Instant::now();
     let error = until_error("the receive from a dead peer", || net.test(waiting));
     say(&format!("dead peer: {error}"));
@@ -67,7 +68,7 @@ fn killed() {
 
 #[test]
 fn a_killed_peer_is_an_error_in_time() {
-    killing("a_killed_peer_is_an_error_in_time", killed);
+    on_each_provider("a_killed_peer_is_an_error_in_time", killed);
 }
 
 /// The peer dies while it is sent to: the survivor's sends end in error, within the bound.
@@ -93,7 +94,7 @@ fn killed_receiver() {
     let send = connect_to(net, &mut theirs);
     let mut source = Buffer::new(net, send, pattern(1, 100_000));
     wait(net, isend(net, send, &mut source, 0, 100_000));
-    drop(other);
+    other.kill();
     let start = Instant::now();
     let (at, mr) = (source.at(0), source.mr);
     let mut flying = Vec::new();
@@ -126,7 +127,7 @@ fn killed_receiver() {
 
 #[test]
 fn a_killed_receiver_is_an_error_in_time() {
-    killing("a_killed_receiver_is_an_error_in_time", killed_receiver);
+    on_each_provider("a_killed_receiver_is_an_error_in_time", killed_receiver);
 }
 
 /// The peer listens and dies before it accepts.
@@ -148,7 +149,7 @@ fn killed_before_accept() {
     wait(net, request);
     let mut theirs = [0; 128];
     theirs.copy_from_slice(&buffer.bytes);
-    drop(other);
+    other.kill();
     let start = Instant::now();
     let error = until_error("connect to a dead peer", || {
         match net.connect(0, &mut theirs) {
@@ -167,7 +168,7 @@ fn killed_before_accept() {
 
 #[test]
 fn a_peer_killed_before_accept_is_an_error_in_time() {
-    killing(
+    on_each_provider(
         "a_peer_killed_before_accept_is_an_error_in_time",
         killed_before_accept,
     );

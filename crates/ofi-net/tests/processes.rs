@@ -3,9 +3,10 @@
 
 mod common;
 
+use common::peer::{given_handle, peer_process};
 use common::{
-    Buffer, Lcg, Side, accept_from, config, connect_to, given_handle, irecv, isend, listen,
-    on_each_provider, pattern_byte, peer_process, wait,
+    Buffer, Lcg, Side, accept_from, config, connect_to, irecv, isend, listen, on_each_provider,
+    pattern_byte, wait,
 };
 use ofi_net::{CommWord, ReqWord, Transport};
 use std::collections::VecDeque;

@@ -7,6 +7,8 @@
     reason = "compiled into several test binaries"
 )]
 
+pub mod peer;
+
 use core::cell::RefCell;
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
@@ -14,7 +16,10 @@ use core::time::Duration;
 use ofi_net::log::{Level, Log, Subsys};
 use ofi_net::params::Flavour;
 use ofi_net::{CommWord, Config, MemoryKind, MrWord, NetError, ReqWord, Transport};
-use std::process::Command;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
@@ -24,8 +29,13 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 const SCENARIO: &str = "OFI_NET_TEST_SCENARIO";
 
 /// libfabric to test with: its directory or file, as the fabric tests take it.
-fn library_path() -> Option<std::path::PathBuf> {
+fn library_path() -> Option<PathBuf> {
     std::env::var_os("OFI_LIBFABRIC_PATH").map(Into::into)
+}
+
+fn version_is_below(version: efa_fabric::Version) -> bool {
+    let library = efa_fabric::Library::load(library_path().as_deref());
+    library.is_ok_and(|library| efa_fabric::Version::of(library) < version)
 }
 
 /// The providers that can carry the protocol here, by the version loaded.
@@ -53,33 +63,11 @@ pub fn in_one_process(name: &str, scenario: fn()) {
 }
 
 fn is_sound_in_one_process(provider: &str) -> bool {
-    let library = efa_fabric::Library::load(library_path().as_deref());
-    let new = library.is_ok_and(|l| efa_fabric::Version::of(l) >= efa_fabric::Version::new(2, 0));
-    let skipped = new && provider == "shm";
+    let skipped = provider == "shm" && !version_is_below(efa_fabric::Version::new(2, 0));
     if skipped {
         say("skipped: shm of libfabric 2.x with two endpoints in one process");
     }
     !skipped
-}
-
-/// As [`on_each_provider`], for scenarios in which a peer is killed while it polls: on shm of libfabric
-/// 1.x it can die with a spin lock in shared memory, and `fi_send` of the survivor then never returns
-/// (seen as a stack on 1.17: `pthread_spin_lock` below `fi_send`), so that is left out, by name.
-pub fn killing(name: &str, scenario: fn()) {
-    on_providers(
-        name,
-        |provider| {
-            let library = efa_fabric::Library::load(library_path().as_deref());
-            let two = efa_fabric::Version::new(2, 0);
-            let new = library.is_ok_and(|l| efa_fabric::Version::of(l) >= two);
-            let skipped = provider == "shm" && !new;
-            if skipped {
-                say("skipped: a peer killed while it polls, on shm of libfabric 1.x");
-            }
-            !skipped
-        },
-        scenario,
-    );
 }
 
 /// As [`in_one_process`], for scenarios that close endpoints while a peer writes to them: `ofi_rxm` of
@@ -116,7 +104,7 @@ pub fn on_providers(name: &str, wanted: fn(&str) -> bool, scenario: fn()) {
         }
     };
     for provider in found.into_iter().filter(|provider| wanted(provider)) {
-        let output = child(name, provider).output().unwrap();
+        let output = bounded(child(name, provider));
         let text = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(
@@ -129,6 +117,36 @@ pub fn on_providers(name: &str, wanted: fn(&str) -> bool, scenario: fn()) {
             "{name} on {provider} ran nothing:\n{text}"
         );
     }
+}
+
+/// Runs it to its end, or kills it: a call of the provider that never returns is a failure with the output
+/// so far, not a test that hangs.
+fn bounded(mut command: Command) -> Output {
+    let process = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // With the peers it starts.
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let (done, ended) = mpsc::channel::<()>();
+    let group = format!("-{}", process.id());
+    let guard = std::thread::spawn(move || {
+        if ended.recv_timeout(3 * PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            say(&format!(
+                "group {group} is still there after {:?}",
+                3 * PATIENCE
+            ));
+            Command::new("kill")
+                .args(["-ABRT", "--", &group])
+                .status()
+                .unwrap();
+        }
+    });
+    let output = process.wait_with_output().unwrap();
+    drop(done);
+    guard.join().unwrap();
+    output
 }
 
 /// This test binary again, to run the test `name` with `provider`.
@@ -254,6 +272,7 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         nudge();
+        peer::die_if_asked();
         assert!(
             start.elapsed() < PATIENCE,
             "{what}: nothing within {PATIENCE:?}"
@@ -366,60 +385,6 @@ pub fn finish(a: &Transport, sent: ReqWord, b: &Transport, received: ReqWord) ->
 /// Calls until it is an error, which it has to be within the patience of the tests.
 pub fn until_error<T>(what: &str, mut call: impl FnMut() -> Result<T, NetError>) -> NetError {
     until(what, || call().err())
-}
-
-const HANDLE: &str = "OFI_NET_TEST_HANDLE";
-
-/// The handle that the other process was started with, in that process.
-pub fn given_handle() -> Option<[u8; 128]> {
-    let text = std::env::var(HANDLE).ok()?;
-    let mut handle = [0; 128];
-    for (byte, digits) in handle.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = u8::from_str_radix(core::str::from_utf8(digits).unwrap(), 16).unwrap();
-    }
-    Some(handle)
-}
-
-/// Another process with the same test and provider, which is given `handle`.
-pub fn peer_process(name: &str, handle: &[u8; 128]) -> Child {
-    let provider = std::env::var("FI_PROVIDER").unwrap();
-    let hex: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut command = child(name, &provider);
-    command.env(HANDLE, hex);
-    Child(command.spawn().unwrap())
-}
-
-/// A process that is killed with the test.
-pub struct Child(pub std::process::Child);
-
-impl Child {
-    pub fn finish(mut self) {
-        let status = until("the other process", || self.0.try_wait().unwrap());
-        assert!(status.success(), "the other process: {status}");
-    }
-}
-
-impl Drop for Child {
-    fn drop(&mut self) {
-        // An error says that it has ended already.
-        let _killed = self.0.kill().is_ok();
-        let _reaped = self.0.wait().is_ok();
-        remove_shared_memory(self.0.id());
-    }
-}
-
-/// shm leaves its regions behind when its process is killed.
-fn remove_shared_memory(process: u32) {
-    let Ok(files) = std::fs::read_dir("/dev/shm") else {
-        return;
-    };
-    for file in files.flatten() {
-        let name = file.file_name();
-        if name.to_string_lossy().starts_with(&format!("{process}:")) {
-            // An error says that somebody else removed it.
-            let _removed = std::fs::remove_file(file.path()).is_ok();
-        }
-    }
 }
 
 /// A listener on device 0 and its handle.
