@@ -34,7 +34,7 @@ pub(crate) fn registration_races(info: &Info) -> bool {
 /// What the user should know of shm before libfabric 2.0: it holds spin locks in memory that it shares
 /// with its peers. With one left behind by a peer that was killed, `fi_send` never returns (seen on 1.17),
 /// and no deadline of ours can end a call.
-pub(crate) fn warning(provider: &str, version: Version) -> Option<String> {
+pub(crate) fn advice(provider: &str, version: Version) -> Option<String> {
     let locks = provider == "shm" && version < Version::new(2, 0);
     locks.then(|| {
         format!(
@@ -46,13 +46,13 @@ pub(crate) fn warning(provider: &str, version: Version) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Version, warning};
+    use super::{Version, advice};
 
     #[test]
-    fn only_shm_before_two_is_warned_about() {
-        let old = warning("shm", Version::new(1, 22)).unwrap();
+    fn only_shm_before_two_has_advice() {
+        let old = advice("shm", Version::new(1, 22)).unwrap();
         assert!(old.contains("1.22") && old.contains("killed"), "{old}");
-        assert_eq!(warning("shm", Version::new(2, 0)), None);
-        assert_eq!(warning("tcp", Version::new(1, 17)), None);
+        assert_eq!(advice("shm", Version::new(2, 0)), None);
+        assert_eq!(advice("tcp", Version::new(1, 17)), None);
     }
 }

@@ -17,7 +17,7 @@ use ofi_topo::PciAddress;
 
 use crate::config::Config;
 use crate::error::{Code, NetError};
-use crate::log::{Log, Subsys, info, warn};
+use crate::log::{Log, Subsys, info};
 use crate::quirks;
 use ask::Ask;
 use candidate::Candidate;
@@ -80,8 +80,8 @@ pub fn discover(
             let nics = nics.collect::<Result<Vec<_>, _>>()?;
             info(log, Subsys::Init, || summary(version, &nics));
             let provider = nics.first().map_or("", |nic| &nic.provider);
-            if let Some(text) = quirks::warning(provider, version) {
-                warn(log, Subsys::Init, || text);
+            if let Some(text) = quirks::advice(provider, version) {
+                info(log, Subsys::Init, || text);
             }
             Ok(nics)
         }
