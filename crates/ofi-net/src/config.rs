@@ -9,6 +9,7 @@ use ofi_rdma::ConfigError;
 
 use crate::error::{Code, NetError};
 use crate::params::{Flavour, Id, Note, Status, TABLE, Values};
+use crate::platform::{self, Platform};
 
 /// Settings of one [`crate::Transport`]. Names in brackets are the parameters they come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +60,11 @@ pub struct Config {
     pub posted_control: (usize, usize),
     /// Bytes of the keys that we choose where the provider does not, 1..=4 (`MR_KEY_SIZE`).
     pub mr_key_size: u8,
+    /// A domain for each thread that listens or connects; `None`: as the platform needs
+    /// (`DOMAIN_PER_THREAD`).
+    pub domain_per_thread: Option<bool>,
+    /// Instance type, instead of what the firmware says (`FORCE_PRODUCT_NAME`).
+    pub product_name: Option<String>,
     /// Keep registrations of equal ranges (`MR_CACHE_DISABLE=0`).
     pub mr_cache: bool,
     /// iflush reads back (`GDR_FLUSH_DISABLE=0`); off: it gives no request.
@@ -106,6 +112,43 @@ impl Config {
         }
     }
 
+    /// Fills in what depends on the machine: its product name, and whether each thread has a domain of
+    /// its own, which is for the Neuron plugin on Neuron instances alone (protocol 2h.5).
+    pub(crate) fn settle_platform(&mut self) {
+        if self.product_name.is_none() {
+            self.product_name = Some(platform::product_name(&self.fs_root));
+        }
+        let needed = self.flavour == Flavour::Neuron
+            && self
+                .platform()
+                .is_some_and(|platform| platform.domain_per_thread);
+        self.domain_per_thread.get_or_insert(needed);
+    }
+
+    /// What is known of the instance type.
+    pub(crate) fn platform(&self) -> Option<&'static Platform> {
+        platform::find(self.product_name.as_deref()?)
+    }
+
+    /// A line for the log.
+    pub(crate) fn describe_platform(&self, platform: &Platform) -> String {
+        let product = self.product_name.as_deref().unwrap_or_default();
+        let each = if self.is_domain_per_thread() {
+            "thread"
+        } else {
+            "process"
+        };
+        format!(
+            "instance type {product:?}, known as {}: latency {} us, a domain for each {each}",
+            platform.family, platform.latency_us
+        )
+    }
+
+    /// Whether each thread has a domain of its own.
+    pub(crate) fn is_domain_per_thread(&self) -> bool {
+        self.domain_per_thread.unwrap_or(false)
+    }
+
     fn build(values: &Values, notes: &mut Vec<Note>) -> Self {
         let seconds = |id| non_negative(values, id) * 1000;
         let optional_seconds = |id| Some(seconds(id)).filter(|&ms| ms > 0);
@@ -138,6 +181,10 @@ impl Config {
             posted_eager: posted(values, notes, Id::MinPostedEager, Id::MaxPostedEager),
             posted_control: posted(values, notes, Id::MinPostedControl, Id::MaxPostedControl),
             mr_key_size: u8::try_from(values.number(Id::MrKeySize)).unwrap_or(2),
+            domain_per_thread: u32::try_from(values.number(Id::DomainPerThread))
+                .ok()
+                .map(|threads| threads > 0),
+            product_name: non_empty(values, Id::ForceProductName),
             mr_cache: !values.flag(Id::MrCacheDisable),
             flush: !values.flag(Id::GdrFlushDisable),
             net_latency_us: u16::try_from(values.number(Id::NetLatency)).ok(),

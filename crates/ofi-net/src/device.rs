@@ -1,31 +1,58 @@
-//! A device: a group of NICs, what is told of it, and the domain over it once one is needed.
+//! A device: a group of NICs, what is told of it, and the domains over it once they are needed.
+//!
+//! One domain for the process, or one for each thread that listens or connects
+//! (`OFI_NCCL_DOMAIN_PER_THREAD`, protocol 2d.1). A thread's domain outlives the thread as long as it
+//! has communicators, which any thread may use; then it is handed to the next thread that needs
+//! one. So there are never more than the most threads that had communicators at one time.
 
 use crate::config::Config;
 use crate::domain::{Domain, Plan};
 use crate::error::{Code, NetError};
-use crate::handle_state::random_u64;
-use crate::handle_words::{CommWord, MrWord, Parts, ReqWord};
 use crate::log::Log;
 use crate::properties::Properties;
+use crate::registry::{Registry, Seat};
 use crate::select::{self, Nic};
+use crate::thread::ThreadId;
 use efa_fabric::{Info, InfoBuf, Library};
-use ofi_pools::Key;
-use ofi_rdma::{CommKey, ReqKey};
 use ofi_topo::{DeviceGroup, Grouping, Rule, UserGroups, group};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// One device.
 #[derive(Debug)]
 pub(crate) struct Device {
     index: usize,
-    /// On the generations in words, so that words of an earlier instance are stale in this one.
-    salt: u32,
     rails: Vec<InfoBuf>,
     properties: Properties,
-    /// Opened once, by the first listen or connect; closed with the transport.
-    domain: OnceLock<Domain>,
-    /// Held while opening, so that one thread opens and the others wait for it.
-    opening: Mutex<()>,
+    /// Its domains. Held while one is opened, so that one thread opens and the others wait for it.
+    domains: Mutex<Vec<Owned>>,
+}
+
+/// A domain of the device, and whose it is.
+#[derive(Debug)]
+struct Owned {
+    owner: Owner,
+    /// Number of the domain in the registry.
+    number: usize,
+}
+
+/// Who finds a domain at listen and connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// Every thread.
+    Process,
+    /// One thread.
+    Thread(ThreadId),
+}
+
+/// What a domain is opened with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening<'a> {
+    /// Where it gets its number.
+    pub(crate) registry: &'a Registry,
+    /// The settings.
+    pub(crate) config: &'a Config,
+    /// Where its lines go.
+    pub(crate) log: &'a Arc<dyn Log>,
 }
 
 impl Device {
@@ -64,14 +91,11 @@ impl Device {
             .iter()
             .map(|nic| nic.info.dup())
             .collect::<Result<_, _>>()?;
-        let [a, b, c, d, ..] = random_u64().to_le_bytes();
         Ok(Self {
             index,
-            salt: u32::from_le_bytes([a, b, c, d]),
             rails,
             properties,
-            domain: OnceLock::new(),
-            opening: Mutex::new(()),
+            domains: Mutex::new(Vec::new()),
         })
     }
 
@@ -86,95 +110,66 @@ impl Device {
         )
     }
 
-    pub(crate) const fn index(&self) -> usize {
-        self.index
-    }
-
-    pub(crate) const fn salt(&self) -> u32 {
-        self.salt
-    }
-
     pub(crate) const fn properties(&self) -> &Properties {
         &self.properties
     }
 
-    /// The domain, if it was opened.
-    #[inline]
-    pub(crate) fn opened(&self) -> Option<&Domain> {
-        self.domain.get()
-    }
-
-    /// The domain, opened now if it was not.
+    /// The domain that the calling thread listens and connects with, opened now if there is none.
     ///
     /// # Errors
-    /// A rail could not be opened; nothing is left open, and the next call tries again.
-    pub(crate) fn open(&self, config: &Config, log: &Arc<dyn Log>) -> Result<&Domain, NetError> {
-        if let Some(domain) = self.domain.get() {
-            return Ok(domain);
+    /// A rail could not be opened, or the transport has no room for more domains; nothing is left
+    /// open, and the next call tries again.
+    pub(crate) fn domain<'a>(&self, opening: &Opening<'a>) -> Result<&'a Seat, NetError> {
+        let owner = if opening.config.is_domain_per_thread() {
+            Owner::Thread(ThreadId::current())
+        } else {
+            Owner::Process
+        };
+        // Nothing is left half done by a panic inside: an entry is made at the end.
+        let mut domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = match domains.iter().find(|owned| owned.owner == owner) {
+            Some(owned) => Some(owned.number),
+            None => inherit(&mut domains, owner, opening.registry),
+        };
+        if let Some(seat) = number.and_then(|number| opening.registry.get(number)) {
+            return Ok(seat);
         }
-        // Nothing is left half done by a panic inside: the cell is set at the end.
-        let _one_opens = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(domain) = self.domain.get() {
-            return Ok(domain);
-        }
+        let seat = opening
+            .registry
+            .add(self.index, || self.open(domains.len(), opening))?;
+        let number = seat.number();
+        domains.push(Owned { owner, number });
+        Ok(seat)
+    }
+
+    /// Opens one more domain over the rails, the first or one beside `others`.
+    fn open(&self, others: usize, opening: &Opening<'_>) -> Result<Domain, NetError> {
         let rails: Vec<&Info> = self.rails.iter().map(|info| &**info).collect();
-        let label = format!("device {} ({})", self.index, self.properties.name);
+        let (index, name) = (self.index, &self.properties.name);
+        let label = match others {
+            0 => format!("device {index} ({name})"),
+            _ => format!("device {index} ({name}) domain {others}"),
+        };
         let plan = Plan {
             rails: &rails,
-            config,
+            config: opening.config,
             label: &label,
         };
-        let domain = Domain::open(&plan, Arc::clone(log))?;
-        Ok(self.domain.get_or_init(|| domain))
-    }
-
-    /// Closes the domain, within the bound and its own order.
-    pub(crate) fn close(mut self, bound_ms: u64) {
-        if let Some(domain) = self.domain.take() {
-            domain.shut_down(bound_ms);
-        }
-    }
-
-    /// The word of a communicator of this device.
-    ///
-    /// # Errors
-    /// More communicators than a word can name.
-    pub(crate) fn comm_word(&self, comm: CommKey) -> Result<CommWord, NetError> {
-        CommWord::pack(self.parts(comm.index(), comm.generation())).ok_or_else(no_room)
-    }
-
-    /// The word of a request of this device.
-    ///
-    /// # Errors
-    /// More requests than a word can name.
-    #[inline]
-    pub(crate) fn request_word(&self, request: ReqKey) -> Result<ReqWord, NetError> {
-        ReqWord::pack(self.parts(request.index(), request.generation())).ok_or_else(no_room)
-    }
-
-    /// The word of a region of this device.
-    ///
-    /// # Errors
-    /// More regions than a word can name.
-    pub(crate) fn region_word(&self, region: Key) -> Result<MrWord, NetError> {
-        MrWord::pack(self.parts(region.index(), region.generation())).ok_or_else(no_room)
-    }
-
-    const fn parts(&self, slot: u32, generation: u32) -> Parts {
-        Parts {
-            domain: self.index,
-            slot,
-            salted: generation ^ self.salt,
-        }
+        Domain::open(&plan, Arc::clone(opening.log))
     }
 }
 
-#[cold]
-fn no_room() -> NetError {
-    NetError::new(
-        Code::OutOfIds,
-        "more than 4194304 objects of one kind on a device",
-    )
+/// Gives `owner` a domain whose thread has ended and that has no communicators left.
+fn inherit(domains: &mut [Owned], owner: Owner, registry: &Registry) -> Option<usize> {
+    let left = domains.iter_mut().find(|owned| match owned.owner {
+        Owner::Thread(thread) => {
+            let seat = registry.get(owned.number);
+            thread.is_gone() && seat.is_some_and(|seat| seat.domain.is_unused())
+        }
+        Owner::Process => false,
+    })?;
+    left.owner = owner;
+    Some(left.number)
 }
 
 /// Which NICs make a device (decision 39, protocol 2h.3).

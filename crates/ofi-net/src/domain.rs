@@ -160,6 +160,12 @@ impl Domain {
         }
     }
 
+    /// Whether it works and no communicator is open on it.
+    pub(crate) fn is_unused(&self) -> bool {
+        let unused = self.attempt(|core| Ok(Some(core.open.is_empty())));
+        matches!(unused, Ok(Some(true)))
+    }
+
     #[inline]
     fn inside<R>(
         &self,

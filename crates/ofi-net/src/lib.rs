@@ -18,7 +18,7 @@
 //! | module | what |
 //! |---|---|
 //! | `transport` | the API that the plugins are skins of |
-//! | `device`, `domain` | a device and what it opens: rails, engine, lock |
+//! | `device`, `registry`, `domain` | a device, the domains by number, what each opens: rails, engine, lock |
 //! | `progress` | one pass: harvest, demultiplex, pump, refill |
 //! | `rail` | one engine operation to one libfabric call |
 //! | `rx` | receive buffers: how many are posted where |
@@ -27,8 +27,8 @@
 //! | `region`, `regions`, `slab`, `pages` | memory: registered, numbered, our own, mapped |
 //! | `handle_words`, `handle_state` | the words callers hold; the state bytes of a connection handle |
 //! | `efa`, `quirks` | what one provider, or an old libfabric, needs |
-//! | `sync`, `fork`, `clock` | the domain's lock, knowing a forked child, time |
-//! | [`params`], [`config`], [`select`], [`properties`] | settings, which NICs, what is told of them |
+//! | `sync`, `fork`, `thread`, `clock` | the domain's lock, knowing a forked child, and a thread that ended, time |
+//! | [`params`], [`config`], `platform`, [`select`], [`properties`] | settings, instance types, which NICs, what is told of them |
 //! | [`error`], [`log`], `report` | coded errors, the log's seam, events to lines |
 //!
 //! Not here: the C ABI (`plugin/`), the protocol (`ofi-rdma`), libfabric's types (`efa-fabric`).
@@ -50,18 +50,21 @@ pub mod log;
 mod pages;
 pub mod params;
 mod peers;
+mod platform;
 mod progress;
 pub mod properties;
 mod quirks;
 mod rail;
 mod region;
 mod regions;
+mod registry;
 mod report;
 mod rx;
 pub mod select;
 mod slab;
 mod sync;
 mod teardown;
+mod thread;
 mod transport;
 
 pub use config::Config;

@@ -57,7 +57,8 @@ impl Properties {
             pci_path: pci_path(&config.fs_root, leader),
             guid: guid_of(&config.fs_root, index, &leader.name, leader.pci),
             device_memory: nics.iter().all(|nic| nic.device_memory),
-            reg_is_global: true,
+            // A registration of one thread's domain is unknown to those of the others.
+            reg_is_global: !config.is_domain_per_thread(),
             speed_mbps: speed_mbps(nics),
             port: 1,
             latency_us: latency_us(config, leader),
@@ -92,8 +93,11 @@ fn speed_mbps(nics: &[&Nic]) -> u64 {
 fn latency_us(config: &Config, leader: &Nic) -> f32 {
     match config.net_latency_us {
         Some(us) => f32::from(us),
-        None if leader.is_aws => AWS_LATENCY_US,
-        None => 0.0,
+        None => match config.platform() {
+            Some(platform) => f32::from(platform.latency_us),
+            None if leader.is_aws => AWS_LATENCY_US,
+            None => 0.0,
+        },
     }
 }
 

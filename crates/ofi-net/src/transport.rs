@@ -10,14 +10,15 @@
 //! unsafe: the network goes on using the memory after they return. Each states what the caller owes.
 
 use crate::config::Config;
-use crate::device::Device;
+use crate::device::{Device, Opening};
 use crate::domain::Domain;
 use crate::error::{Code, NetError};
 use crate::fork::ForkGuard;
 use crate::handle_state::random_u64;
-use crate::handle_words::{CommWord, DOMAINS_MAX, MrWord, Parts, ReqWord};
+use crate::handle_words::{CommWord, MrWord, Parts, ReqWord};
 use crate::log::{self, Log, Subsys};
 use crate::properties::Properties;
+use crate::registry::{Registry, Seat};
 use core::mem::ManuallyDrop;
 use ofi_pools::Key;
 use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
@@ -37,6 +38,7 @@ const DRAIN_BOUND_MS: u64 = 2000;
 #[derive(Debug)]
 pub struct Transport {
     /// Not dropped in a forked child: the objects are the parent's (decision 22).
+    registry: ManuallyDrop<Registry>,
     devices: ManuallyDrop<Vec<Device>>,
     config: Config,
     log: Arc<dyn Log>,
@@ -51,19 +53,18 @@ impl Transport {
     /// # Errors
     /// libfabric is missing or too old, no provider fits, the NICs cannot be grouped as asked.
     pub fn init(config: Config, log: Arc<dyn Log>) -> Result<Self, NetError> {
+        let mut config = config;
+        config.settle_platform();
         config.check()?;
         let devices = Device::discover(&config, &*log)?;
-        if devices.len() > DOMAINS_MAX {
-            let what = format!(
-                "{} devices, and there is room for {DOMAINS_MAX}",
-                devices.len()
-            );
-            return Err(NetError::new(Code::Grouping, what));
+        if let Some(platform) = config.platform() {
+            log::info(&*log, Subsys::Init, || config.describe_platform(platform));
         }
         for device in &devices {
             log::info(&*log, Subsys::Init, || device.describe());
         }
         Ok(Self {
+            registry: ManuallyDrop::new(Registry::new()),
             devices: ManuallyDrop::new(devices),
             config,
             log,
@@ -90,16 +91,33 @@ impl Transport {
         Ok(self.device(dev)?.properties())
     }
 
-    /// What happened on a device so far; all zero before its first listen or connect.
+    /// What happened on a device so far, on all its domains; all zero before its first listen or
+    /// connect.
     ///
     /// # Errors
     /// An index beyond [`Transport::devices`]; a device that is out of order.
     pub fn counters(&self, dev: usize) -> Result<Counters, NetError> {
         self.alive()?;
-        match self.device(dev)?.opened() {
-            Some(domain) => domain.enter(|core| Ok(*core.engine.counters())),
-            None => Ok(Counters::default()),
+        self.device(dev)?;
+        let mut sum = Counters::default();
+        for seat in self.registry.iter().filter(|seat| seat.device == dev) {
+            sum += seat.domain.enter(|core| Ok(*core.engine.counters()))?;
         }
+        Ok(sum)
+    }
+
+    /// Domains that are open on a device: one, but with `OFI_NCCL_DOMAIN_PER_THREAD`.
+    ///
+    /// # Errors
+    /// An index beyond [`Transport::devices`].
+    pub fn domains(&self, dev: usize) -> Result<usize, NetError> {
+        self.alive()?;
+        self.device(dev)?;
+        Ok(self
+            .registry
+            .iter()
+            .filter(|seat| seat.device == dev)
+            .count())
     }
 
     /// Where a communicator stands: connected or not, what it waits for, its first failure.
@@ -135,24 +153,29 @@ impl Transport {
         }
     }
 
-    /// The opened domain behind a word.
+    /// The domain that the calling thread uses on a device, opened if there is none.
+    fn seat(&self, device: &Device) -> Result<&Seat, NetError> {
+        let opening = Opening {
+            registry: &self.registry,
+            config: &self.config,
+            log: &self.log,
+        };
+        device.domain(&opening)
+    }
+
+    /// The domain behind a word, and the key in its tables.
     #[inline]
-    fn opened(&self, parts: Option<Parts>) -> Option<(&Device, &Domain, Key)> {
+    fn opened(&self, parts: Option<Parts>) -> Option<(&Seat, Key)> {
         let parts = parts?;
-        let device = self.devices.get(parts.domain)?;
-        let domain = device.opened()?;
-        Some((
-            device,
-            domain,
-            Key::new(parts.slot, parts.salted ^ device.salt()),
-        ))
+        let seat = self.registry.get(parts.domain)?;
+        Some((seat, seat.key(parts)))
     }
 
     #[inline]
-    fn comm(&self, word: CommWord) -> Result<(&Device, &Domain, CommKey), NetError> {
+    fn comm(&self, word: CommWord) -> Result<(&Seat, &Domain, CommKey), NetError> {
         self.alive()?;
         match self.opened(word.parts()) {
-            Some((device, domain, key)) => Ok((device, domain, CommKey::from_bits(key.to_bits()))),
+            Some((seat, key)) => Ok((seat, &seat.domain, CommKey::from_bits(key.to_bits()))),
             None => Err(stale(Code::StaleComm, "communicator", word.to_bits())),
         }
     }
@@ -161,20 +184,34 @@ impl Transport {
     fn request(&self, word: ReqWord) -> Result<(&Domain, ReqKey), NetError> {
         self.alive()?;
         match self.opened(word.parts()) {
-            Some((_, domain, key)) => Ok((domain, ReqKey::from_bits(key.to_bits()))),
+            Some((seat, key)) => Ok((&seat.domain, ReqKey::from_bits(key.to_bits()))),
             None => Err(stale(Code::StaleRequest, "request", word.to_bits())),
         }
     }
 
     /// The key of a region word; it must be of the domain of the communicator it is used with.
     #[inline]
-    fn region_key(&self, device: &Device, word: MrWord) -> Result<Key, NetError> {
+    fn region_key(&self, seat: &Seat, word: MrWord) -> Result<Key, NetError> {
         match word.parts() {
-            Some(parts) if parts.domain == device.index() => {
-                Ok(Key::new(parts.slot, parts.salted ^ device.salt()))
-            }
-            _ => Err(stale(Code::StaleRegion, "memory handle", word.to_bits())),
+            Some(parts) if parts.domain == seat.number() => Ok(seat.key(parts)),
+            _ => Err(self.foreign_region(seat, word)),
         }
+    }
+
+    /// A region of another domain, or of none.
+    #[cold]
+    fn foreign_region(&self, seat: &Seat, word: MrWord) -> NetError {
+        let other = self.opened(word.parts()).map(|(other, _)| other);
+        if other.is_some_and(|other| other.device == seat.device) {
+            let what = format!(
+                "memory handle {:#x} is of another domain of device {}: with a domain a thread, \
+                 a registration serves the communicators of one thread (regIsGlobal is 0)",
+                word.to_bits(),
+                seat.device
+            );
+            return NetError::new(Code::StaleRegion, what);
+        }
+        stale(Code::StaleRegion, "memory handle", word.to_bits())
     }
 }
 
@@ -183,10 +220,9 @@ impl Drop for Transport {
         if self.fork.is_child() {
             return;
         }
-        let devices = core::mem::take(&mut *self.devices);
-        for device in devices {
-            device.close(DRAIN_BOUND_MS);
-        }
+        let registry = core::mem::replace(&mut *self.registry, Registry::empty());
+        registry.close(DRAIN_BOUND_MS);
+        drop(core::mem::take(&mut *self.devices));
     }
 }
 

@@ -92,3 +92,37 @@ pub struct Counters {
     /// Events lost because nobody polled.
     pub events_lost: u64,
 }
+
+/// What happened on several engines together.
+impl core::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            sends,
+            eager_sends,
+            recvs,
+            bytes_sent,
+            bytes_received,
+            segments,
+            ctrls,
+            busy,
+            not_now,
+            strays,
+            followers,
+            failures,
+            events_lost,
+        } = self;
+        *sends += other.sends;
+        *eager_sends += other.eager_sends;
+        *recvs += other.recvs;
+        *bytes_sent += other.bytes_sent;
+        *bytes_received += other.bytes_received;
+        *segments += other.segments;
+        *ctrls += other.ctrls;
+        *busy += other.busy;
+        *not_now += other.not_now;
+        *strays += other.strays;
+        *followers += other.followers;
+        *failures += other.failures;
+        *events_lost += other.events_lost;
+    }
+}

@@ -196,6 +196,10 @@ codes! {
     AddressTooLong = 408, EINVAL, "the provider's addresses are too long for the connection message",
         ["a provider that was never tried with this plugin"],
         "choose another provider with FI_PROVIDER";
+    /// No number is left for another domain.
+    OutOfDomains = 409, ENOSPC, "too many domains",
+        ["very many threads have connections of their own (OFI_NCCL_DOMAIN_PER_THREAD)", "communicators of threads that ended are not closed"],
+        "close communicators before their threads end, or set OFI_NCCL_DOMAIN_PER_THREAD=0: one domain for all threads";
     /// `fi_mr_regattr(3)` failed.
     Register = 501, ENOMEM, "memory could not be registered",
         ["the limit of locked memory is low", "the buffer was freed", "the provider cannot register this type of memory"],

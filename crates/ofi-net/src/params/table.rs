@@ -210,7 +210,7 @@ table! {
     CqReadCount = number("OFI_NCCL_CQ_READ_COUNT", 4, (1, 256), "completions taken from a queue at a time");
     CqSize = number("OFI_NCCL_CQ_SIZE", 12_288, (1, INT), "depth of the completion queue of a rail");
     Protocol = choice("OFI_NCCL_PROTOCOL", &["SENDRECV", "RDMA"], None, "the protocol; must match the peer's");
-    DomainPerThread = number("OFI_NCCL_DOMAIN_PER_THREAD", -1, (-1, INT), "-1: as the platform needs; 0: one domain a process; more: one a thread").is(Status::NotYet);
+    DomainPerThread = number("OFI_NCCL_DOMAIN_PER_THREAD", -1, (-1, INT), "-1: as the platform needs (one a thread on trn and inf in libnccom-net.so); 0: one domain a process; more: one a thread");
     DisableNativeRdmaCheck = flag("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK", false, "use EFA also where it emulates writes").is(Status::NotYet);
     DisableGdrRequiredCheck = flag("OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK", false, "start also without device memory where the platform has it").is(Status::NotYet);
     DisableDmabuf = flag("OFI_NCCL_DISABLE_DMABUF", false, "never use dma-buf").is(NO_DMABUF);
@@ -236,7 +236,7 @@ table! {
     ForceNumRails = number("OFI_NCCL_FORCE_NUM_RAILS", 0, (0, 4), "rails of each device; 0: as found; must match the peer's");
     EarlyCompletion = number("OFI_NCCL_EARLY_COMPLETION", -1, (-1, 1), "complete a receive before its data: -1 where possible, 0 never, 1 always").is(Status::NotYet);
     DisableCloseMessage = number("OFI_NCCL_DISABLE_CLOSE_MESSAGE", 1, (0, 1), "1: close without telling the peer; 0 for jobs with v1.15.0 senders, which wait for it");
-    ForceProductName = text("OFI_NCCL_FORCE_PRODUCT_NAME", None, "instance type, instead of what the firmware says").is(Status::NotYet);
+    ForceProductName = text("OFI_NCCL_FORCE_PRODUCT_NAME", None, "instance type, instead of what the firmware says");
     SkipNicsWithoutAccel = flag("OFI_NCCL_SKIP_NICS_WITHOUT_ACCEL_AT_SAME_PCI_LEVEL", false, "pass over NICs that have no accelerator near them").is(LATER);
     CmNumRxBuffers = number("OFI_NCCL_CM_NUM_RX_BUFFERS", 32, (1, INT), "receive buffers of the connection endpoint").is(LATER);
     ProgressModel = choice("OFI_NCCL_PROGRESS_MODEL", &["UNSPEC", "AUTO", "MANUAL"], None, "progress model to ask for").is(LATER);

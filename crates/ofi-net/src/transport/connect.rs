@@ -20,9 +20,8 @@ impl Transport {
     /// The device could not be opened, no id is left.
     pub fn listen(&self, dev: usize, handle: &mut [u8; 128]) -> Result<CommWord, NetError> {
         self.alive()?;
-        let device = self.device(dev)?;
-        let domain = device.open(&self.config, &self.log)?;
-        let (comm, id, name) = domain.enter(|core| {
+        let seat = self.seat(self.device(dev)?)?;
+        let (comm, id, name) = seat.domain.enter(|core| {
             core.port.receives.listen();
             core.fill_receives();
             let (comm, id) = core.engine.listen()?;
@@ -31,7 +30,7 @@ impl Transport {
             Ok((comm, id, core.engine.config().control_names[0].bytes))
         })?;
         Handle { name, comm_id: id }.encode(&mut handle[..HANDLE_BYTES]);
-        device.comm_word(comm)
+        seat.comm_word(comm)
     }
 
     /// Takes the next step of a connection to the listener that `handle` names; the send communicator
@@ -75,7 +74,6 @@ impl Transport {
     pub fn connect_v4(&self, dev: usize, handle: &mut [u8; 64]) -> Result<CommWord, NetError> {
         self.alive()?;
         let device = self.device(dev)?;
-        device.open(&self.config, &self.log)?;
         loop {
             if let Some(word) = self.start(device, &handle[..])? {
                 return Ok(word);
@@ -90,7 +88,7 @@ impl Transport {
     /// A peer set up differently (it was told), an answer that could not be sent within the connect
     /// deadline: the listener can take another connection then. A listener that gave its connection.
     pub fn accept(&self, listener: CommWord) -> Result<Option<CommWord>, NetError> {
-        let (device, domain, key) = self.comm(listener)?;
+        let (seat, domain, key) = self.comm(listener)?;
         let accepted = domain.attempt(|core| {
             core.expect(key, Role::Listener)?;
             core.progress();
@@ -103,7 +101,7 @@ impl Transport {
             }
             Ok(accepted)
         })?;
-        accepted.map(|comm| device.comm_word(comm)).transpose()
+        accepted.map(|comm| seat.comm_word(comm)).transpose()
     }
 
     /// The accept of v4: waits, at most for the connect deadline.
@@ -170,8 +168,8 @@ impl Transport {
             control_name: name,
             listener_id: comm_id,
         };
-        let domain = device.open(&self.config, &self.log)?;
-        let comm = domain.attempt(|core| {
+        let seat = self.seat(device)?;
+        let comm = seat.domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;
             core.open.insert(comm, Role::Send);
@@ -180,7 +178,7 @@ impl Transport {
             core.drain();
             Ok(Some(comm))
         })?;
-        comm.map(|comm| device.comm_word(comm)).transpose()
+        comm.map(|comm| seat.comm_word(comm)).transpose()
     }
 
     fn step_connect(&self, word: CommWord) -> Result<Option<CommWord>, NetError> {

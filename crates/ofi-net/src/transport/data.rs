@@ -1,11 +1,11 @@
 //! isend, irecv, iflush, test (protocol 2e).
 
 use super::Transport;
-use crate::device::Device;
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord, ReqWord};
 use crate::progress::{Core, Role};
 use crate::regions::FLUSH_REGION;
+use crate::registry::Seat;
 use core::ffi::c_void;
 use ofi_pools::Key;
 use ofi_rdma::{Admission, CommKey, NotNow, RecvBuf, RegionId, ReqKey, SendBuf, Test};
@@ -36,8 +36,8 @@ impl Transport {
         len: usize,
         mr: Option<MrWord>,
     ) -> Result<Option<ReqWord>, NetError> {
-        let (device, domain, key) = self.comm(comm)?;
-        let region = self.optional_region(device, mr, len)?;
+        let (seat, domain, key) = self.comm(comm)?;
+        let region = self.optional_region(seat, mr, len)?;
         let request = domain.attempt(|core| {
             let Buffer { addr, len, region } = core.buffer(addr, len, region)?;
             if !core.engine.ctrl_known(key) {
@@ -47,7 +47,7 @@ impl Transport {
             core.admitted(key, admission)
         })?;
         request
-            .map(|request| device.request_word(request))
+            .map(|request| seat.request_word(request))
             .transpose()
     }
 
@@ -67,8 +67,8 @@ impl Transport {
         len: usize,
         mr: Option<MrWord>,
     ) -> Result<Option<ReqWord>, NetError> {
-        let (device, domain, key) = self.comm(comm)?;
-        let region = self.optional_region(device, mr, len)?;
+        let (seat, domain, key) = self.comm(comm)?;
+        let region = self.optional_region(seat, mr, len)?;
         let request = domain.attempt(|core| {
             let buffer = core.buffer(addr, len, region)?;
             let Some(view) = core.port.regions.view(buffer.region) else {
@@ -89,7 +89,7 @@ impl Transport {
             core.admitted(key, admission)
         })?;
         request
-            .map(|request| device.request_word(request))
+            .map(|request| seat.request_word(request))
             .transpose()
     }
 
@@ -109,18 +109,18 @@ impl Transport {
         len: usize,
         mr: MrWord,
     ) -> Result<Option<ReqWord>, NetError> {
-        let (device, domain, key) = self.comm(comm)?;
+        let (seat, domain, key) = self.comm(comm)?;
         if len == 0 || !self.config.flush {
             return Ok(None);
         }
-        let region = self.region_key(device, mr)?;
+        let region = self.region_key(seat, mr)?;
         let request = domain.enter(|core| {
             let Buffer { addr, region, .. } = core.buffer(addr, len, Some(region))?;
             let request = core.engine.flush(key, addr, region)?;
             core.drain();
             Ok(request)
         })?;
-        device.request_word(request).map(Some)
+        seat.request_word(request).map(Some)
     }
 
     /// Whether a request is done, and how many bytes it moved: what both sides had room for; 0 for a
@@ -144,14 +144,14 @@ impl Transport {
     /// A region is needed for bytes, and not for none.
     fn optional_region(
         &self,
-        device: &Device,
+        seat: &Seat,
         mr: Option<MrWord>,
         len: usize,
     ) -> Result<Option<Key>, NetError> {
         match mr {
             // NCCL before 2.24 passes a handle of something else with no bytes (protocol 2e.2).
             _ if len == 0 => Ok(None),
-            Some(word) => self.region_key(device, word).map(Some),
+            Some(word) => self.region_key(seat, word).map(Some),
             None => {
                 let what = format!("{len} bytes without a memory handle");
                 Err(NetError::new(Code::NullArgument, what))

@@ -33,8 +33,8 @@ pub(crate) fn round_bytes() -> usize {
 }
 
 impl Transport {
-    /// Registers `len` bytes at `addr` with every rail of the communicator's device. The handle serves
-    /// every communicator of the device.
+    /// Registers `len` bytes at `addr` with every rail of the communicator's domain. The handle serves
+    /// every communicator of that domain: of the device, unless each thread has a domain of its own.
     ///
     /// # Errors
     /// No such communicator, no bytes, a kind of memory that the provider cannot use, or the
@@ -49,7 +49,7 @@ impl Transport {
         len: usize,
         kind: MemoryKind,
     ) -> Result<MrWord, NetError> {
-        let (device, domain, key) = self.comm(comm)?;
+        let (seat, domain, key) = self.comm(comm)?;
         domain.enter(|core| core.expect_any(key))?;
         let stretch = stretch(addr, len, kind)?;
         let region = match &domain.cache {
@@ -66,7 +66,7 @@ impl Transport {
                 domain.enter(|core| core.number(registration))?
             }
         };
-        device.region_word(region)
+        seat.region_word(region)
     }
 
     /// The key by which peers name a region in one-sided operations: that of rail 0 (protocol 2a.1).
@@ -75,13 +75,14 @@ impl Transport {
     /// A stale handle.
     pub fn mr_key(&self, mr: MrWord) -> Result<u64, NetError> {
         self.alive()?;
-        let Some((_, domain, region)) = self.opened(mr.parts()) else {
+        let Some((seat, region)) = self.opened(mr.parts()) else {
             return Err(gone(mr));
         };
-        domain.enter(|core| match core.port.regions.get(region) {
-            Some((_, view)) => Ok(view.key(0)),
-            None => Err(gone(mr)),
-        })
+        seat.domain
+            .enter(|core| match core.port.regions.get(region) {
+                Some((_, view)) => Ok(view.key(0)),
+                None => Err(gone(mr)),
+            })
     }
 
     /// Ends a registration. Once it returns without error, the network does not touch the memory any
@@ -92,8 +93,8 @@ impl Transport {
     /// A stale handle; the provider refused: then the memory must not be reused, and the device
     /// answers nothing but errors from now on.
     pub fn dereg_mr(&self, comm: CommWord, mr: MrWord) -> Result<(), NetError> {
-        let (device, domain, _) = self.comm(comm)?;
-        let region = self.region_key(device, mr)?;
+        let (seat, domain, _) = self.comm(comm)?;
+        let region = self.region_key(seat, mr)?;
         let closed = match domain.enter(|core| core.cache_entry(region, mr))? {
             None => close_own(domain, region, mr),
             Some(handle) => close_cached(domain, region, handle),
