@@ -142,6 +142,12 @@ pub enum OpKind {
     EagerCopy,
     /// Flush read.
     Flush,
+    /// SENDRECV: a receive for a connection message.
+    AwaitConn,
+    /// SENDRECV: a message.
+    TaggedSend,
+    /// SENDRECV: a receive of a message.
+    TaggedRecv,
 }
 
 impl OpKind {
@@ -189,6 +195,10 @@ pub enum Violation {
     /// Ids in a connection answer out of range.
     #[error("a communicator id outside 0..2^18 in a connection message")]
     CommId,
+    /// SENDRECV: a second sender connected to a tag, and nothing tells its messages from those of the
+    /// first (protocol trap 29).
+    #[error("a second sender connected to this communicator")]
+    SecondSender,
 }
 
 /// What a communicator waits for, for timeouts and stall reports.

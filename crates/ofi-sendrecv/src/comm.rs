@@ -1,0 +1,143 @@
+//! Communicators and requests: what the engine keeps of each.
+
+use ofi_pools::Key;
+use ofi_rdma::{CommKind, Failure, PeerAddr};
+
+use crate::port::Buffer;
+use crate::state::{CommInput, CommState, ReqInput, ReqState};
+use crate::token::Op;
+use crate::wire::Connect;
+
+#[derive(Debug)]
+pub(crate) struct Comm {
+    pub(crate) kind: CommKind,
+    pub(crate) state: CommState,
+    /// Number of the listener: ours, for a send communicator the peer's.
+    pub(crate) tag: u32,
+    /// Send: whom to. Receive: who connected.
+    pub(crate) peer: PeerAddr,
+    /// Send: the listener is on our own endpoint.
+    pub(crate) to_self: bool,
+    pub(crate) failure: Option<Failure>,
+    /// Messages not taken by `test`.
+    pub(crate) outstanding: u16,
+    /// Flushes not taken by `test`.
+    pub(crate) flushes_out: u16,
+    /// Operations at the provider, of this communicator and its requests.
+    pub(crate) flying: u32,
+    /// Its own operation at the provider: a connect message sent or awaited, never two.
+    pub(crate) own_flying: Option<Op>,
+    /// Something completed or was posted since the last look of the stall detector.
+    pub(crate) moved: bool,
+    /// When something was last known to move; for connecting: when it began.
+    pub(crate) since_ms: u64,
+    pub(crate) warned: bool,
+    /// Listener: the connect message that came.
+    pub(crate) arrived: Option<Connect>,
+}
+
+impl Comm {
+    pub(crate) const fn new(kind: CommKind, state: CommState, tag: u32, now_ms: u64) -> Self {
+        Self {
+            kind,
+            state,
+            tag,
+            peer: PeerAddr(u64::MAX),
+            to_self: false,
+            failure: None,
+            outstanding: 0,
+            flushes_out: 0,
+            flying: 0,
+            own_flying: None,
+            moved: true,
+            since_ms: now_ms,
+            warned: false,
+            arrived: None,
+        }
+    }
+
+    /// Takes a step of its state machine; false when the table has none.
+    pub(crate) const fn step(&mut self, input: CommInput) -> bool {
+        match self.state.next(input) {
+            Some(next) => {
+                self.state = next;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Neither failed nor closed.
+    #[inline]
+    pub(crate) const fn is_healthy(&self) -> bool {
+        self.failure.is_none() && !self.state.is_closed()
+    }
+}
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Send,
+    Recv,
+    Flush,
+}
+
+impl Kind {
+    pub(crate) const fn op(self) -> Op {
+        match self {
+            Self::Send => Op::Send,
+            Self::Recv => Op::Recv,
+            Self::Flush => Op::Flush,
+        }
+    }
+}
+
+/// Where the one operation of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Queued,
+    Flying,
+    /// Completed, or dropped before it was posted.
+    Home,
+}
+
+/// One request: what `test` polls. One cache line.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) comm: Key,
+    pub(crate) kind: Kind,
+    pub(crate) state: ReqState,
+    pub(crate) place: Place,
+    /// Poll epoch in which it was last tested.
+    pub(crate) epoch: u32,
+    pub(crate) buffer: Buffer,
+    /// Bytes moved.
+    pub(crate) bytes: u64,
+}
+
+const _: () = assert!(size_of::<Request>() <= 64, "a cache line");
+
+impl Request {
+    pub(crate) const fn new(comm: Key, kind: Kind, buffer: Buffer, epoch: u32) -> Self {
+        Self {
+            comm,
+            kind,
+            state: ReqState::Live,
+            place: Place::Queued,
+            epoch,
+            buffer,
+            bytes: 0,
+        }
+    }
+
+    /// Takes a step of its state machine; an input its state does not know changes nothing.
+    pub(crate) const fn step(&mut self, input: ReqInput) {
+        if let Some(next) = self.state.next(input) {
+            self.state = next;
+        }
+    }
+
+    pub(crate) const fn is_quiet(&self) -> bool {
+        matches!(self.place, Place::Home)
+    }
+}
