@@ -63,6 +63,8 @@ pub struct Config {
     /// A domain for each thread that listens or connects; `None`: as the platform needs
     /// (`DOMAIN_PER_THREAD`).
     pub domain_per_thread: Option<bool>,
+    /// Receive communicators of one peer are on endpoints of their own (`ENDPOINT_PER_COMM`).
+    pub endpoint_per_comm: bool,
     /// Instance type, instead of what the firmware says (`FORCE_PRODUCT_NAME`).
     pub product_name: Option<String>,
     /// Keep registrations of equal ranges (`MR_CACHE_DISABLE=0`).
@@ -101,8 +103,15 @@ impl Config {
     /// Checks the relations between settings that do not depend on the devices found.
     ///
     /// # Errors
-    /// [`Code::Contradiction`]: eager messages longer than a stripe (protocol 2g.6).
+    /// [`Code::Contradiction`]: eager messages longer than a stripe (protocol 2g.6); domains for
+    /// threads and for communicators at once (protocol 2d.1).
     pub fn check(&self) -> Result<(), NetError> {
+        if self.endpoint_per_comm && self.is_domain_per_thread() {
+            let what = "OFI_NCCL_ENDPOINT_PER_COMM=1 with a domain for each thread \
+                        (OFI_NCCL_DOMAIN_PER_THREAD above 0, or -1 on an instance that has one): \
+                        set one of the two to 0";
+            return Err(NetError::new(Code::Contradiction, what));
+        }
         match self.eager_max {
             Some(eager) if u64::from(eager) > self.min_stripe_bytes => {
                 let stripe = self.min_stripe_bytes;
@@ -184,6 +193,7 @@ impl Config {
             domain_per_thread: u32::try_from(values.number(Id::DomainPerThread))
                 .ok()
                 .map(|threads| threads > 0),
+            endpoint_per_comm: values.flag(Id::EndpointPerComm),
             product_name: non_empty(values, Id::ForceProductName),
             mr_cache: !values.flag(Id::MrCacheDisable),
             flush: !values.flag(Id::GdrFlushDisable),

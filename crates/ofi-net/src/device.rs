@@ -4,18 +4,23 @@
 //! (`OFI_NCCL_DOMAIN_PER_THREAD`, protocol 2d.1). A thread's domain outlives the thread as long as it
 //! has communicators, which any thread may use; then it is handed to the next thread that needs
 //! one. So there are never more than the most threads that had communicators at one time.
+//!
+//! With an endpoint for each communicator of a peer (`OFI_NCCL_ENDPOINT_PER_COMM`), that one domain
+//! listens and sends, and receive communicators are on others (see [`crate::peer_sets`]).
 
 use crate::config::Config;
 use crate::domain::{Domain, Plan};
 use crate::error::{Code, NetError};
 use crate::log::Log;
+use crate::peer_sets::PeerSets;
 use crate::properties::Properties;
 use crate::registry::{Registry, Seat};
 use crate::select::{self, Nic};
 use crate::thread::ThreadId;
 use efa_fabric::{Info, InfoBuf, Library};
+use ofi_rdma::{CommKey, EpName};
 use ofi_topo::{DeviceGroup, Grouping, Rule, UserGroups, group};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One device.
 #[derive(Debug)]
@@ -23,7 +28,9 @@ pub(crate) struct Device {
     index: usize,
     rails: Vec<InfoBuf>,
     properties: Properties,
-    /// Its domains. Held while one is opened, so that one thread opens and the others wait for it.
+    /// The domains of its receive communicators, with an endpoint for each communicator of a peer.
+    peer_sets: Mutex<PeerSets>,
+    /// Its other domains. Held while one is opened, so that one thread opens and the others wait for it.
     domains: Mutex<Vec<Owned>>,
 }
 
@@ -95,6 +102,7 @@ impl Device {
             index,
             rails,
             properties,
+            peer_sets: Mutex::default(),
             domains: Mutex::new(Vec::new()),
         })
     }
@@ -140,6 +148,43 @@ impl Device {
         let number = seat.number();
         domains.push(Owned { owner, number });
         Ok(seat)
+    }
+
+    /// The domains of receive communicators; held from choosing one to being on it.
+    pub(crate) fn peer_sets(&self) -> MutexGuard<'_, PeerSets> {
+        // A panic inside leaves out a communicator at worst.
+        let sets = self.peer_sets.lock();
+        sets.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A domain that no communicator of `peer` is on, opened now if all have one.
+    ///
+    /// # Errors
+    /// As [`Device::domain`].
+    pub(crate) fn set_for<'a>(
+        &self,
+        sets: &mut PeerSets,
+        peer: &EpName,
+        opening: &Opening<'a>,
+    ) -> Result<&'a Seat, NetError> {
+        if let Some(seat) = sets
+            .find(peer)
+            .and_then(|number| opening.registry.get(number))
+        {
+            return Ok(seat);
+        }
+        let others = opening.registry.iter();
+        let others = others.filter(|seat| seat.device == self.index).count();
+        let seat = opening
+            .registry
+            .add(self.index, || self.open(others, opening))?;
+        sets.add(seat.number());
+        Ok(seat)
+    }
+
+    /// A receive communicator of a domain is closed.
+    pub(crate) fn release(&self, number: usize, comm: CommKey) {
+        self.peer_sets().release(number, comm);
     }
 
     /// Opens one more domain over the rails, the first or one beside `others`.

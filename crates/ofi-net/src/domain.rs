@@ -160,6 +160,12 @@ impl Domain {
         }
     }
 
+    /// Runs `f` inside if the domain is neither busy nor out of order.
+    pub(crate) fn glance<R>(&self, f: impl FnOnce(&mut Core) -> R) -> Option<R> {
+        let core = self.lock.glance()?;
+        self.inside(core, |core| Ok(f(core))).ok()
+    }
+
     /// Whether it works and no communicator is open on it.
     pub(crate) fn is_unused(&self) -> bool {
         let unused = self.attempt(|core| Ok(Some(core.open.is_empty())));
@@ -438,6 +444,7 @@ fn assemble(
         cqs,
         batch: vec![CqEntry::EMPTY; batch].into_boxed_slice(),
         open: HashMap::new(),
+        adopted: HashMap::new(),
         lengths_missing: quirks::lengths_missing(info),
         next_rail: 0,
         quiet_passes: 0,

@@ -18,7 +18,7 @@
 //! | module | what |
 //! |---|---|
 //! | `transport` | the API that the plugins are skins of |
-//! | `device`, `registry`, `domain` | a device, the domains by number, what each opens: rails, engine, lock |
+//! | `device`, `registry`, `peer_sets`, `domain` | a device, the domains by number, those of peers, what each opens: rails, engine, lock |
 //! | `progress` | one pass: harvest, demultiplex, pump, refill |
 //! | `rail` | one engine operation to one libfabric call |
 //! | `rx` | receive buffers: how many are posted where |
@@ -49,6 +49,7 @@ mod handle_words;
 pub mod log;
 mod pages;
 pub mod params;
+mod peer_sets;
 mod peers;
 mod platform;
 mod progress;

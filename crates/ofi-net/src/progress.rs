@@ -8,6 +8,7 @@
 use crate::clock;
 use crate::contexts::Owner;
 use crate::error::{Code, NetError};
+use crate::handle_words::CommWord;
 use crate::rail::Port;
 use crate::report::Note;
 use crate::rx::{Lanes, lanes};
@@ -41,6 +42,9 @@ pub(crate) struct Core {
     pub(crate) batch: Box<[CqEntry]>,
     /// The communicators that callers hold, and whether they send.
     pub(crate) open: HashMap<CommKey, Role>,
+    /// Listeners whose connection is being made on another domain, and what as: with an endpoint for
+    /// each communicator of a peer.
+    pub(crate) adopted: HashMap<CommKey, CommWord>,
     /// An incoming write without a length is one whose length the provider does not tell.
     pub(crate) lengths_missing: bool,
     pub(crate) next_rail: usize,

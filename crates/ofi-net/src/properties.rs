@@ -57,8 +57,8 @@ impl Properties {
             pci_path: pci_path(&config.fs_root, leader),
             guid: guid_of(&config.fs_root, index, &leader.name, leader.pci),
             device_memory: nics.iter().all(|nic| nic.device_memory),
-            // A registration of one thread's domain is unknown to those of the others.
-            reg_is_global: !config.is_domain_per_thread(),
+            // A registration of one domain is unknown to the others.
+            reg_is_global: !config.is_domain_per_thread() && !config.endpoint_per_comm,
             speed_mbps: speed_mbps(nics),
             port: 1,
             latency_us: latency_us(config, leader),

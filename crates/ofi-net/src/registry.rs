@@ -110,6 +110,12 @@ impl Registry {
         self.seats.get(number)?.get()
     }
 
+    /// The domains one after the other, as `turn` counts up: all of them, over and over.
+    pub(crate) fn in_turn(&self, turn: usize) -> Option<&Seat> {
+        let taken = *self.taken();
+        self.get(turn.checked_rem(taken)?)
+    }
+
     /// Gives the domain that `open` makes for `device` a number.
     ///
     /// # Errors

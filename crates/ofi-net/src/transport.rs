@@ -20,10 +20,12 @@ use crate::log::{self, Log, Subsys};
 use crate::properties::Properties;
 use crate::registry::{Registry, Seat};
 use core::mem::ManuallyDrop;
+use core::sync::atomic::AtomicUsize;
 use ofi_pools::Key;
 use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
 use std::sync::Arc;
 
+mod adopt;
 mod connect;
 mod data;
 mod memory;
@@ -43,6 +45,8 @@ pub struct Transport {
     config: Config,
     log: Arc<dyn Log>,
     fork: ForkGuard,
+    /// Whose turn it is in [`Transport::nudge`].
+    nudged: AtomicUsize,
     /// Tells our state in connection handles from anybody else's (decision 30).
     nonce: u64,
 }
@@ -69,6 +73,7 @@ impl Transport {
             config,
             log,
             fork: ForkGuard::new(),
+            nudged: AtomicUsize::new(0),
             nonce: random_u64(),
         })
     }
@@ -106,7 +111,8 @@ impl Transport {
         Ok(sum)
     }
 
-    /// Domains that are open on a device: one, but with `OFI_NCCL_DOMAIN_PER_THREAD`.
+    /// Domains that are open on a device: one at most, but with `OFI_NCCL_DOMAIN_PER_THREAD` or
+    /// `OFI_NCCL_ENDPOINT_PER_COMM`.
     ///
     /// # Errors
     /// An index beyond [`Transport::devices`].
@@ -155,12 +161,15 @@ impl Transport {
 
     /// The domain that the calling thread uses on a device, opened if there is none.
     fn seat(&self, device: &Device) -> Result<&Seat, NetError> {
-        let opening = Opening {
+        device.domain(&self.opening())
+    }
+
+    fn opening(&self) -> Opening<'_> {
+        Opening {
             registry: &self.registry,
             config: &self.config,
             log: &self.log,
-        };
-        device.domain(&opening)
+        }
     }
 
     /// The domain behind a word, and the key in its tables.
@@ -204,8 +213,9 @@ impl Transport {
         let other = self.opened(word.parts()).map(|(other, _)| other);
         if other.is_some_and(|other| other.device == seat.device) {
             let what = format!(
-                "memory handle {:#x} is of another domain of device {}: with a domain a thread, \
-                 a registration serves the communicators of one thread (regIsGlobal is 0)",
+                "memory handle {:#x} is of another domain of device {}: with a domain a thread or an \
+                 endpoint a communicator, a buffer is registered with the communicator that it is \
+                 used with (regIsGlobal is 0)",
                 word.to_bits(),
                 seat.device
             );

@@ -63,7 +63,7 @@ pub mod wire;
 
 pub use comm::CommKind;
 pub use config::{Config, ConfigError, KeyWidth};
-pub use connection::Target;
+pub use connection::{Adoption, Target};
 pub use datapath::{Admission, NotNow, Pending, Post, RecvBuf, RxFate, SendBuf, Test};
 pub use dialect::{Base, Dialect, ImmFields, Tiny};
 pub use engine::{CommInfo, Engine};

@@ -226,7 +226,7 @@ table! {
     NetLatency = number("OFI_NCCL_NET_LATENCY", -1, (-1, 65_535), "latency to report, microseconds; -1: the platform's");
     EagerMaxSize = number("OFI_NCCL_EAGER_MAX_SIZE", 8192, (-1, 1 << 30), "messages of so many bytes may go eagerly; 0: empty ones only; -1: none; at most OFI_NCCL_MIN_STRIPE_SIZE, and alike on all ranks");
     ErrorcheckMutex = flag("OFI_NCCL_ERRORCHECK_MUTEX", false, "mutexes that find misuse").is(NO_MUTEX);
-    EndpointPerComm = flag("OFI_NCCL_ENDPOINT_PER_COMM", false, "an endpoint for each communicator of a peer").is(Status::NotYet);
+    EndpointPerComm = flag("OFI_NCCL_ENDPOINT_PER_COMM", false, "receive communicators of one peer are on endpoints of their own; not with a domain a thread");
     AbortOnError = flag("OFI_NCCL_ABORT_ON_ERROR", false, "abort the process at the first error that a call returns");
     TunerType = choice("OFI_NCCL_TUNER_TYPE", &["INTERNAL", "REGION", "MODEL"], None, "which tuner").is(TUNER);
     TunerNumChannels = number("OFI_NCCL_TUNER_NUM_CHANNELS", 8, (1, INT), "channels the tuner assumes").is(TUNER);

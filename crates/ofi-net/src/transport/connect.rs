@@ -11,7 +11,7 @@ use ofi_rdma::wire::handle::{HANDLE_BYTES, Handle};
 use ofi_rdma::{CommKey, Target};
 
 /// Passes that close makes for what it queued, without waiting for a peer.
-const PASSES_AT_CLOSE: usize = 4;
+pub(super) const PASSES_AT_CLOSE: usize = 4;
 
 impl Transport {
     /// Makes a listener and fills `handle`: 88 bytes are written, the rest stays the caller's.
@@ -89,6 +89,9 @@ impl Transport {
     /// deadline: the listener can take another connection then. A listener that gave its connection.
     pub fn accept(&self, listener: CommWord) -> Result<Option<CommWord>, NetError> {
         let (seat, domain, key) = self.comm(listener)?;
+        if self.config.endpoint_per_comm {
+            return self.accept_elsewhere(seat, key);
+        }
         let accepted = domain.attempt(|core| {
             core.expect(key, Role::Listener)?;
             core.progress();
@@ -148,15 +151,20 @@ impl Transport {
     }
 
     fn close(&self, word: CommWord, role: Role) -> Result<(), NetError> {
-        let (_, domain, key) = self.comm(word)?;
-        domain.enter(|core| {
+        let (seat, domain, key) = self.comm(word)?;
+        let adopted = domain.enter(|core| {
             core.expect(key, role)?;
+            let adopted = core.adopted.remove(&key);
             core.close(key)?;
             for _ in 0..PASSES_AT_CLOSE {
                 core.progress();
             }
-            Ok(())
-        })
+            Ok(adopted)
+        })?;
+        if self.config.endpoint_per_comm {
+            self.device(seat.device)?.release(seat.number(), key);
+        }
+        adopted.map_or(Ok(()), |child| self.abandon(child))
     }
 
     /// Makes a send communicator; `None` when the domain is busy.
@@ -183,6 +191,9 @@ impl Transport {
 
     fn step_connect(&self, word: CommWord) -> Result<Option<CommWord>, NetError> {
         let (_, domain, key) = self.comm(word)?;
+        if self.config.endpoint_per_comm {
+            self.nudge();
+        }
         let up = domain.attempt(|core| {
             core.expect(key, Role::Send)?;
             core.progress();

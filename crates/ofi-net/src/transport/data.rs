@@ -131,14 +131,18 @@ impl Transport {
     #[inline]
     pub fn test(&self, request: ReqWord) -> Result<Option<u64>, NetError> {
         let (domain, key) = self.request(request)?;
-        domain.attempt(|core| match core.engine.test(key)? {
+        let tested = domain.attempt(|core| match core.engine.test(key)? {
             Test::Done { bytes } => Ok(Some(bytes)),
             Test::Pending { poll: false } => Ok(None),
             Test::Pending { poll: true } => {
                 core.progress();
                 Ok(core.engine.recheck(key)?)
             }
-        })
+        })?;
+        if tested.is_none() && self.config.endpoint_per_comm {
+            self.nudge();
+        }
+        Ok(tested)
     }
 
     /// A region is needed for bytes, and not for none.

@@ -58,6 +58,17 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         child: Key,
         now_ms: u64,
     ) -> Result<Option<CommKey>, Error> {
+        let stepped = self.step_child(child, now_ms);
+        match stepped {
+            Ok(true) => self.detach_child(listener, CommInput::ChildTaken),
+            Ok(false) => {}
+            Err(_) => self.detach_child(listener, CommInput::ChildLost),
+        }
+        Ok(stepped?.then_some(CommKey(child)))
+    }
+
+    /// Whether an answered communicator is up; one that failed is closed.
+    pub(super) fn step_child(&mut self, child: Key, now_ms: u64) -> Result<bool, Error> {
         let timeout = self.config.connect_timeout_ms;
         if let Some(c) = self.comms.get(child) {
             let waited_ms = now_ms.saturating_sub(c.since_ms);
@@ -71,15 +82,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         };
         let (up, failure) = (c.state == CommState::Up, c.failure);
         if let Some(failure) = failure {
-            self.detach_child(listener, CommInput::ChildLost);
             self.close(CommKey(child), now_ms)?;
             return Err(Error::Failed(failure));
         }
-        if !up {
-            return Ok(None);
-        }
-        self.detach_child(listener, CommInput::ChildTaken);
-        Ok(Some(CommKey(child)))
+        Ok(up)
     }
 
     fn detach_child(&mut self, listener: Key, input: CommInput) {
@@ -89,8 +95,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
     }
 
-    /// Answers the CONN that came, if one did. A CONN whose addresses the provider refuses is
-    /// garbage: dropped and counted, the listener goes on waiting.
+    /// Answers the CONN that came, if one did.
     fn answer<P: RailPort>(
         &mut self,
         listener: Key,
@@ -100,13 +105,28 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(conn) = self.comms.get_mut(listener).and_then(|l| l.message.take()) else {
             return Ok(None);
         };
-        let refusal = self.mismatch(&conn);
+        let child = self.child_of(&conn, now_ms, port)?;
+        if let (Some(child), Some(l)) = (child, self.comms.get_mut(listener)) {
+            l.child = Some(child);
+        }
+        Ok(child)
+    }
+
+    /// Makes a receive communicator that answers a CONN. One whose addresses the provider refuses is
+    /// garbage: dropped and counted, the listener goes on waiting.
+    pub(super) fn child_of<P: RailPort>(
+        &mut self,
+        conn: &Conn,
+        now_ms: u64,
+        port: &mut P,
+    ) -> Result<Option<Key>, Error> {
+        let refusal = self.mismatch(conn);
         let (state, peer) = match refusal {
-            None => (CommState::Answering, self.resolve_all(&conn, port).ok()),
+            None => (CommState::Answering, self.resolve_all(conn, port).ok()),
             // Only the endpoint that the refusal goes to: a BASE connector learns of the mismatch
             // from our true counts (decision 19).
             Some(_) => {
-                let peer = Self::resolve_control_0(&conn, port);
+                let peer = Self::resolve_control_0(conn, port);
                 (CommState::Refusing, peer)
             }
         };
@@ -122,9 +142,6 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             c.refusal = refusal;
             c.len_in_data = len_in_data;
             c.remote_id = conn.local_id;
-        }
-        if let Some(l) = self.comms.get_mut(listener) {
-            l.child = Some(child);
         }
         self.queue_own(child, OpKind::ConnResp);
         Ok(Some(child))

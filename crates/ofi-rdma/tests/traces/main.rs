@@ -1,6 +1,7 @@
 //! The worked traces of the protocol text (Appendix B) against one engine, message by message, and
 //! what surrounds them. The peer is made of bytes.
 
+mod adopt;
 mod bench;
 mod close;
 mod connect;
