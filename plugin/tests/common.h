@@ -1,37 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the test programs of Neuron's tables share: loading the plugin as a collectives library does,
- * one interface over the three tables. */
+ * What the test programs share: one interface over the tables of a family (NCCL's with
+ * OFI_TEST_NCCL), connections within deadlines, a check that all still works. */
 #ifndef OFI_TEST_COMMON_H
 #define OFI_TEST_COMMON_H
 
-#include "base.h"
-
-#include "../include/ofi_neuron_net.h"
-
-/* One interface over the tables. */
-struct net {
-    int version;
-    void *library;
-    ofi_neuron_net_v4_t *v4;
-    ofi_neuron_net_v5_t *v5;
-    ofi_neuron_net_v6_t *v6;
-};
-
-#define PICK(net, member)                                                                          \
-    ((net)->version == 4 ? (net)->v4->member                                                       \
-                         : (net)->version == 5 ? (net)->v5->member : (net)->v6->member)
-
-static struct net load(const char *path, int version)
-{
-    struct net net = {.version = version};
-    net.library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    CHECK(net.library != NULL, "%s", dlerror());
-    net.v4 = dlsym(net.library, "ncclNetPlugin_v4");
-    net.v5 = dlsym(net.library, "ncclNetPlugin_v5");
-    net.v6 = dlsym(net.library, "ncclNetPlugin_v6");
-    CHECK(net.v4 && net.v5 && net.v6, "a table is missing: %s", dlerror());
-    return net;
-}
+#ifdef OFI_TEST_NCCL
+#include "nccl_tables.h"
+#else
+#include "neuron_tables.h"
+#endif
 
 static inline void start(struct net *net)
 {
@@ -39,43 +16,6 @@ static inline void start(struct net *net)
     CHECK(result == 0, "init gave %d: %s", result, last_warning);
     EXPECT(0, PICK(net, devices)(&count));
     CHECK(count > 0, "no devices");
-}
-
-static inline void finish(struct net *net)
-{
-    if (net->version == 6)
-        EXPECT(0, net->v6->fini());
-    CHECK(dlclose(net->library) == 0, "%s", dlerror());
-}
-
-static inline int net_isend(struct net *net, void *comm, void *data, int size, void *mr, void **req)
-{
-    if (net->version == 4)
-        return net->v4->isend(comm, data, size, mr, req);
-    return net->version == 5 ? net->v5->isend(comm, data, size, 7, mr, req)
-                             : net->v6->isend(comm, data, size, 7, mr, req);
-}
-
-static inline int net_irecv(struct net *net, void *comm, void *data, int size, void *mr, void **req)
-{
-    int tag = 7, result, size_before = size;
-    void *data_before = data, *mr_before = mr;
-    if (net->version == 4)
-        return net->v4->irecv(comm, data, size, mr, req);
-    result = net->version == 5 ? net->v5->irecv(comm, 1, &data, &size, &tag, &mr, req)
-                               : net->v6->irecv(comm, 1, &data, &size, &tag, &mr, req);
-    /* The arrays are the caller's: protocol trap 18. */
-    CHECK(data == data_before && mr == mr_before && size == size_before && tag == 7,
-          "irecv changed its caller's arrays");
-    return result;
-}
-
-static inline int net_iflush(struct net *net, void *comm, void *data, int size, void *mr, void **req)
-{
-    if (net->version == 4)
-        return net->v4->iflush(comm, data, size, mr, req);
-    return net->version == 5 ? net->v5->iflush(comm, 1, &data, &size, &mr, req)
-                             : net->v6->iflush(comm, 1, &data, &size, &mr, req);
 }
 
 /* Connects within `bound` seconds; the result of the call that was not "again". */
@@ -123,7 +63,7 @@ static inline void check_health(struct net *net)
 {
     char handle[OFI_NCCL_HANDLE_BYTES] = {0};
     void *listener, *sender = NULL, *receiver = NULL, *request[2] = {0}, *mr[2];
-    static unsigned char data[2][100000];
+    static __thread unsigned char data[2][100000]; /* threads check at once */
     double end = now() + 30;
     EXPECT(0, PICK(net, listen)(0, handle, &listener));
     while (!sender || !receiver) {

@@ -20,12 +20,9 @@ fn sources() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests")
 }
 
-fn compiler() -> Option<String> {
-    let named = std::env::var("CC").ok();
-    let candidates = named
-        .iter()
-        .map(String::as_str)
-        .chain(["cc", "gcc", "clang"]);
+fn compiler(variable: &str, usual: [&str; 3]) -> Option<String> {
+    let named = std::env::var(variable).ok();
+    let candidates = named.iter().map(String::as_str).chain(usual);
     candidates.map(str::to_owned).find(|cc| {
         Command::new(cc)
             .arg("--version")
@@ -39,7 +36,7 @@ fn program(name: &str) -> Option<PathBuf> {
     static COMPILED: Mutex<BTreeMap<String, Option<PathBuf>>> = Mutex::new(BTreeMap::new());
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let made = compiled.entry(name.to_owned()).or_insert_with(|| {
-        let cc = compiler()?;
+        let cc = compiler("CC", ["cc", "gcc", "clang"])?;
         Some(compile(&cc, name))
     });
     made.clone()
@@ -47,7 +44,9 @@ fn program(name: &str) -> Option<PathBuf> {
 
 fn compile(cc: &str, name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let fresh = dir.join(format!("{name}-{}", std::process::id()));
+    // The directory is that of all packages.
+    let binary = format!("{}-{name}", env!("CARGO_PKG_NAME"));
+    let fresh = dir.join(format!("{binary}-{}", std::process::id()));
     let built = Command::new(cc)
         .args([
             "-std=gnu11",
@@ -59,6 +58,7 @@ fn compile(cc: &str, name: &str) -> PathBuf {
             "-o",
         ])
         .arg(&fresh)
+        .args(super::FLAGS)
         .arg(sources().join(name).with_extension("c"))
         .args(["-ldl", "-pthread"])
         .output()
@@ -69,9 +69,31 @@ fn compile(cc: &str, name: &str) -> PathBuf {
         String::from_utf8_lossy(&built.stderr)
     );
     // Another run of these tests may be executing the old one: replaced, never rewritten.
-    let binary = dir.join(name);
+    let binary = dir.join(binary);
     std::fs::rename(&fresh, &binary).expect("both names are in the test's directory");
     binary
+}
+
+/// Compiles a file of assertions about the headers, as C11 and as C++17.
+pub(crate) fn check_header_layout(name: &str) {
+    let compilers = [
+        ("CC", ["cc", "gcc", "clang"], "-std=c11", "c"),
+        ("CXX", ["c++", "g++", "clang++"], "-std=c++17", "c++"),
+    ];
+    for (variable, usual, standard, language) in compilers {
+        let Some(compiler) = compiler(variable, usual) else {
+            println!("skipped: {name} (no compiler for {language})");
+            continue;
+        };
+        let checked = Command::new(compiler)
+            .args([standard, "-x", language, "-fsyntax-only"])
+            .args(["-Wall", "-Wextra", "-Wpedantic", "-Werror"])
+            .arg(sources().join(name).with_extension("c"))
+            .output()
+            .expect("the compiler that was just tried runs");
+        let errors = String::from_utf8_lossy(&checked.stderr);
+        assert!(checked.status.success(), "{name} as {language}: {errors}");
+    }
 }
 
 /// A shared object: next to this test, or one directory up; or what the variable names.

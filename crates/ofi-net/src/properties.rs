@@ -38,6 +38,8 @@ pub struct Properties {
     pub max_comms: u32,
     /// Buffers of one receive: 1.
     pub max_recvs: u32,
+    /// Bytes of a message: what the provider takes in one operation, at most `INT_MAX`.
+    pub max_message_bytes: usize,
     /// Bytes of an inline one-sided write.
     pub max_write_inline_bytes: usize,
     /// Bytes of a memory key.
@@ -64,11 +66,18 @@ impl Properties {
             latency_us: latency_us(config, leader),
             max_comms: MAX_COMMS,
             max_recvs: 1,
+            max_message_bytes: max_message_bytes(nics),
             max_write_inline_bytes: leader.inject_bytes,
             max_mr_key_bytes: leader.key_bytes,
             rma_supported: false,
         })
     }
+}
+
+fn max_message_bytes(nics: &[&Nic]) -> usize {
+    let int_max = usize::try_from(i32::MAX).unwrap_or(usize::MAX);
+    let longest = nics.iter().map(|nic| nic.message_bytes_max);
+    longest.fold(int_max, usize::min)
 }
 
 fn pci_path(root: &Path, nic: &Nic) -> Option<String> {

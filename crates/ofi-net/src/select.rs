@@ -55,6 +55,8 @@ pub struct Nic {
     pub is_aws: bool,
     /// Bytes of an inline write.
     pub inject_bytes: usize,
+    /// Bytes of one operation (`fi_endpoint(3)`, `max_msg_size`).
+    pub message_bytes_max: usize,
 }
 
 /// Asks `library` for NICs. The list is not empty, and all entries are of one provider and alike in
@@ -205,6 +207,7 @@ fn nic(config: &Config, found: Found<InfoBuf>) -> Result<Nic, NetError> {
         name: candidate.name.clone(),
         is_aws: device.and_then(|nic| nic.vendor_id()).is_some_and(is_aws),
         inject_bytes: entry.inject_size(),
+        message_bytes_max: entry.max_msg_size(),
         info: entry,
         pci,
         speed_bps,

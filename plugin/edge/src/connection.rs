@@ -169,6 +169,9 @@ pub fn close(side: Side, comm: *mut c_void) -> Result<(), Fail> {
             Side::Recv => instance.transport.close_recv(comm)?,
             Side::Listen => instance.transport.close_listen(comm)?,
         }
+        if let Some(events) = &instance.events {
+            events.closed(comm);
+        }
         Ok(())
     });
     closed.map_err(|fail| match fail.error().code() {

@@ -6,13 +6,14 @@
 use core::ffi::{c_int, c_void};
 
 use ofi_net::error::{Code, NetError};
-use ofi_net::{MrWord, ReqWord, Transport};
+use ofi_net::{CommWord, MrWord, ReqWord};
 
 use crate::abi::{self, NcclResult};
 use crate::connection::comm_word;
-use crate::instance;
+use crate::instance::{self, Instance};
 use crate::memory::region;
 use crate::pointer::{Out, carried, word};
+use crate::profiler::{Direction, State};
 use crate::translate::Fail;
 
 /// One buffer of a message.
@@ -24,6 +25,8 @@ pub struct Message {
     pub size: usize,
     /// What regMr gave for it.
     pub mhandle: *mut c_void,
+    /// The profiler's event that its own belongs to; NULL: none.
+    pub parent: *mut c_void,
 }
 
 impl Message {
@@ -38,7 +41,15 @@ impl Message {
             data,
             size,
             mhandle,
+            parent: core::ptr::null_mut(),
         })
+    }
+
+    /// The same message with an event of the profiler.
+    #[must_use]
+    pub const fn with_parent(mut self, parent: *mut c_void) -> Self {
+        self.parent = parent;
+        self
     }
 
     fn region(&self) -> Option<MrWord> {
@@ -140,10 +151,13 @@ pub unsafe fn send(
 ) -> Result<(), Fail> {
     // SAFETY: the caller's contract.
     let request = unsafe { Out::new(request, abi::INTERNAL_ERROR, "request") }?;
-    start(&request, |transport| {
+    start(&request, |instance| {
         let comm = comm_word(comm, "sendComm", abi::INTERNAL_ERROR)?;
+        let Message { data, size, .. } = message;
         // SAFETY: the caller leaves the message alone until the request is done.
-        Ok(unsafe { transport.isend(comm, message.data, message.size, message.region()) }?)
+        let started = unsafe { instance.transport.isend(comm, data, size, message.region()) }?;
+        observe(instance, started, (Direction::Send, comm), &message);
+        Ok(started)
     })
 }
 
@@ -163,10 +177,13 @@ pub unsafe fn recv(
 ) -> Result<(), Fail> {
     // SAFETY: the caller's contract.
     let request = unsafe { Out::new(request, abi::INVALID_ARGUMENT, "request") }?;
-    start(&request, |transport| {
+    start(&request, |instance| {
         let comm = comm_word(comm, "recvComm", abi::INVALID_ARGUMENT)?;
+        let Message { data, size, .. } = message;
         // SAFETY: the caller leaves the buffer alone until the request is done.
-        Ok(unsafe { transport.irecv(comm, message.data, message.size, message.region()) }?)
+        let started = unsafe { instance.transport.irecv(comm, data, size, message.region()) }?;
+        observe(instance, started, (Direction::Recv, comm), &message);
+        Ok(started)
     })
 }
 
@@ -185,7 +202,7 @@ pub unsafe fn flush(
 ) -> Result<(), Fail> {
     // SAFETY: the caller's contract.
     let request = unsafe { Out::new(request, abi::INTERNAL_ERROR, "request") }?;
-    start(&request, |transport| {
+    start(&request, |instance| {
         let comm = comm_word(comm, "recvComm", abi::INTERNAL_ERROR)?;
         if message.size == 0 {
             return Ok(None);
@@ -194,18 +211,38 @@ pub unsafe fn flush(
             .region()
             .ok_or_else(|| Fail::null(abi::INTERNAL_ERROR, "mhandle"))?;
         // SAFETY: the caller keeps the buffer mapped until the request is done.
-        Ok(unsafe { transport.iflush(comm, message.data, message.size, mr) }?)
+        Ok(unsafe {
+            instance
+                .transport
+                .iflush(comm, message.data, message.size, mr)
+        }?)
     })
+}
+
+/// Tells the profiler of a started request that belongs to an event of its own.
+#[inline]
+fn observe(
+    instance: &Instance,
+    started: Option<ReqWord>,
+    whose: (Direction, CommWord),
+    message: &Message,
+) {
+    if message.parent.is_null() {
+        return;
+    }
+    if let (Some(events), Some(request)) = (&instance.events, started) {
+        events.started(request, whose, message.size, message.parent);
+    }
 }
 
 /// Starts something and carries its request out; NULL when there is none, also after a failure.
 fn start(
     request: &Out<*mut c_void>,
-    call: impl FnOnce(&Transport) -> Result<Option<ReqWord>, Fail>,
+    call: impl FnOnce(&Instance) -> Result<Option<ReqWord>, Fail>,
 ) -> Result<(), Fail> {
     request.set(core::ptr::null_mut());
     instance::with(|instance| {
-        if let Some(word) = call(&instance.transport)? {
+        if let Some(word) = call(instance)? {
             request.set(carried(word.to_bits())?);
         }
         Ok(())
@@ -227,7 +264,17 @@ pub unsafe fn test(request: *mut c_void, done: *mut c_int, size: *mut c_int) -> 
     instance::with(|instance| {
         let null = || Fail::null(abi::INTERNAL_ERROR, "request");
         let request = word(request).map(ReqWord::from_bits).ok_or_else(null)?;
-        let Some(bytes) = instance.transport.test(request)? else {
+        let tested = instance.transport.test(request);
+        if let Some(events) = &instance.events {
+            match &tested {
+                Ok(Some(bytes)) => events.ended(request, State::Done, 0, *bytes),
+                Ok(None) => {}
+                // A child does not speak for its parent.
+                Err(error) if error.code() == Code::Forked => {}
+                Err(_) => events.ended(request, State::Failed, 0, 0),
+            }
+        }
+        let Some(bytes) = tested? else {
             return Ok(());
         };
         done.set(1);

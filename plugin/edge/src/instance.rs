@@ -25,15 +25,40 @@ use ofi_net::error::{Code, NetError};
 use ofi_net::log::{Log, NoLog, Subsys, info, line};
 use ofi_net::params::{self, Flavour, Id};
 
-use crate::abi;
+use crate::abi::{self, LogFn};
 use crate::logger::CLogger;
+use crate::profiler::{Events, ProfilerFn};
 use crate::translate::Fail;
 use crate::{env, guard};
+
+/// What init was given of its caller.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    logger: CLogger,
+    profiler: Option<ProfilerFn>,
+}
+
+impl Caller {
+    /// Wraps the caller's functions.
+    ///
+    /// # Safety
+    /// `logger`, if not NULL, must be callable like printf(3), and `profiler`, if not NULL, as
+    /// [`ProfilerFn`] with the parents that requests are given, both from any thread until the plugin
+    /// is finalised.
+    #[must_use]
+    pub const unsafe fn new(logger: Option<LogFn>, profiler: Option<ProfilerFn>) -> Self {
+        // SAFETY: the caller's contract.
+        let logger = unsafe { CLogger::new(logger) };
+        Self { logger, profiler }
+    }
+}
 
 /// What a call works with.
 pub(crate) struct Instance {
     pub(crate) transport: Transport,
     pub(crate) flavour: Flavour,
+    /// Where the starts and ends of requests are told; `None` unless init was given a callback.
+    pub(crate) events: Option<Events>,
     log: Arc<dyn Log>,
 }
 
@@ -76,9 +101,9 @@ const FINI_WAIT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// [`Code::AlreadyInitialised`]; [`Code::Forked`]; whatever the configuration or the devices say.
-pub(crate) fn init(flavour: Flavour, logger: CLogger) -> Result<(), Fail> {
-    refuse_fork()?;
-    refuse_nested("init")?;
+pub(crate) fn init(flavour: Flavour, caller: Caller) -> Result<(), Fail> {
+    refuse_change("init")?;
+    let Caller { logger, profiler } = caller;
     let mut life = lock(&LIFE);
     if *life == Life::Initialised {
         let what = "init while initialised";
@@ -89,9 +114,12 @@ pub(crate) fn init(flavour: Flavour, logger: CLogger) -> Result<(), Fail> {
     let config = configure(flavour, &logger)?;
     let log: Arc<dyn Log> = Arc::new(logger);
     let transport = Transport::init(config, Arc::clone(&log))?;
+    // SAFETY: the contract of `Caller::new`.
+    let events = profiler.map(|callback| unsafe { Events::new(callback) });
     publish(&Arc::new(Instance {
         transport,
         flavour,
+        events,
         log,
     }));
     OWNER.store(std::process::id(), Ordering::Release);
@@ -119,8 +147,7 @@ fn configure(flavour: Flavour, log: &dyn Log) -> Result<Config, NetError> {
 /// # Errors
 /// Not initialised; [`Code::Forked`]; calls that are still running after ten seconds.
 pub(crate) fn fini() -> Result<(), Fail> {
-    refuse_fork()?;
-    refuse_nested("fini")?;
+    refuse_change("fini")?;
     let mut life = lock(&LIFE);
     if *life != Life::Initialised {
         let what = "fini without a successful init before it";
@@ -132,7 +159,11 @@ pub(crate) fn fini() -> Result<(), Fail> {
         *life = Life::Finalised;
     }
     LEAVING.store(false, Ordering::Release);
-    drop(retracted?);
+    let retracted = retracted?;
+    if let Some(events) = retracted.as_ref().and_then(|past| past.events.as_ref()) {
+        events.stop_all();
+    }
+    drop(retracted);
     set_log(None);
     OWNER.store(0, Ordering::Release);
     Ok(())
@@ -186,6 +217,13 @@ pub(crate) fn is_owner() -> bool {
 
 fn set_log(logger: Option<CLogger>) {
     *LOG.write().unwrap_or_else(PoisonError::into_inner) = logger;
+}
+
+/// What init and fini look at before they wait for anything: a fork inherits locks that nobody will
+/// release, and a logger must not end what is writing to it.
+pub(crate) fn refuse_change(call: &str) -> Result<(), Fail> {
+    refuse_fork()?;
+    refuse_nested(call)
 }
 
 fn refuse_fork() -> Result<(), NetError> {

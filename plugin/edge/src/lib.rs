@@ -11,10 +11,12 @@
 //! | `logger`, `env`, `strings` | the caller's logger; the environment; strings nobody frees |
 //! | `instance`, `unload` | the one transport of the process; the finaliser of old tables |
 //! | [`life`], [`connection`], [`memory`], [`data`] | what entry points do, over all tables |
+//! | [`context`], [`profiler`] | what only NCCL has: a transport shared by contexts, events of requests |
 //! | [`sig`], [`entries`] | the C function types and the entry points that both families share |
 
 pub mod abi;
 pub mod connection;
+pub mod context;
 pub mod data;
 pub mod entries;
 mod env;
@@ -24,6 +26,7 @@ pub mod life;
 mod logger;
 pub mod memory;
 mod pointer;
+pub mod profiler;
 pub mod sig;
 mod strings;
 pub mod translate;

@@ -5,8 +5,8 @@ use core::ffi::{CStr, c_int};
 pub use ofi_net::params::Flavour;
 use ofi_net::properties::Properties;
 
-use crate::abi::{self, LogFn};
-use crate::logger::CLogger;
+use crate::abi;
+pub use crate::instance::Caller;
 use crate::pointer::Out;
 use crate::translate::Fail;
 use crate::{instance, strings, unload};
@@ -16,26 +16,16 @@ use crate::{instance, strings, unload};
 pub enum Finaliser {
     /// The table has a fini, and it is the only way (Neuron v6).
     Fini,
-    /// The table has none: exit(3) or dlclose(3) do it (Neuron v4, v5).
+    /// The table has none: exit(3) or dlclose(3) do it (Neuron v4 and v5, NCCL v6 to v10).
     AtExit,
 }
 
 /// init.
 ///
-/// # Safety
-/// `logger`, if not NULL, must be callable like printf(3) from any thread until the plugin is
-/// finalised.
-///
 /// # Errors
 /// Already initialised (2); a fork of a process that is; those of the configuration and the devices.
-pub unsafe fn init(
-    flavour: Flavour,
-    finaliser: Finaliser,
-    logger: Option<LogFn>,
-) -> Result<(), Fail> {
-    // SAFETY: the caller's contract is that of `CLogger::new`.
-    let logger = unsafe { CLogger::new(logger) };
-    instance::init(flavour, logger)?;
+pub fn init(flavour: Flavour, finaliser: Finaliser, caller: Caller) -> Result<(), Fail> {
+    instance::init(flavour, caller)?;
     if finaliser == Finaliser::AtExit {
         unload::finalise_at_exit();
     }
@@ -87,8 +77,12 @@ pub struct DeviceView {
     pub latency: f32,
     /// Communicators there can be.
     pub max_comms: c_int,
+    /// Its number, the only device behind it: none is virtual.
+    pub index: c_int,
     /// Buffers of one receive.
     pub max_recvs: c_int,
+    /// Bytes of a message, at most `INT_MAX`.
+    pub max_message_bytes: usize,
     /// Bytes of an inline write.
     pub max_write_inline_size: usize,
     /// Bytes of a memory key.
@@ -104,11 +98,11 @@ pub struct DeviceView {
 pub fn properties(dev: c_int) -> Result<DeviceView, Fail> {
     instance::with(|instance| {
         let properties = instance.transport.properties(device(dev)?)?;
-        Ok(view(properties, instance.flavour))
+        Ok(view(dev, properties, instance.flavour))
     })
 }
 
-fn view(properties: &Properties, flavour: Flavour) -> DeviceView {
+fn view(index: c_int, properties: &Properties, flavour: Flavour) -> DeviceView {
     let int = |n: u64| c_int::try_from(n).unwrap_or(c_int::MAX);
     let device_bit = match flavour {
         Flavour::Neuron => abi::PTR_NEURON,
@@ -129,7 +123,9 @@ fn view(properties: &Properties, flavour: Flavour) -> DeviceView {
         port: int(properties.port.into()),
         latency: properties.latency_us,
         max_comms: int(properties.max_comms.into()),
+        index,
         max_recvs: int(properties.max_recvs.into()),
+        max_message_bytes: properties.max_message_bytes,
         max_write_inline_size: properties.max_write_inline_bytes,
         max_mr_key_size: properties.max_mr_key_bytes,
         rma_supported: properties.rma_supported.into(),

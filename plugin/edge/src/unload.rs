@@ -1,4 +1,4 @@
-//! The finaliser of tables without a fini (Neuron v4 and v5, protocol 2a.1).
+//! The finaliser of tables without a fini (Neuron v4 and v5, NCCL up to v10; protocol 2a.1).
 //!
 //! It is registered with the `atexit` of this shared object, not of the process: the C library's
 //! static half ties the registration to the object that makes it, so the handler runs at exit(3), or
@@ -6,7 +6,7 @@
 //! is left that points into an unloaded library. At exit it runs before the destructors of libfabric,
 //! because it was registered after the dynamic linker's own handler.
 //!
-//! The v6 table has fini and registers nothing, as in the reference.
+//! Neuron's v6 has fini and NCCL's v11 finalize; they register nothing, as in the reference.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 

@@ -8,7 +8,7 @@ use ofi_plugin_edge::connection::{self, Style};
 use ofi_plugin_edge::data::{self, Message};
 use ofi_plugin_edge::entries;
 use ofi_plugin_edge::guard;
-use ofi_plugin_edge::life::{self, Finaliser, Flavour};
+use ofi_plugin_edge::life::{self, Caller, Finaliser, Flavour};
 use ofi_plugin_edge::sig::Table;
 
 use crate::NAME;
@@ -36,9 +36,10 @@ pub(crate) const fn table() -> Table<NetV4> {
 }
 
 unsafe extern "C" fn init(logger: Option<LogFn>) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("init", || unsafe {
-        life::init(Flavour::Neuron, Finaliser::AtExit, logger)
+    guard("init", || {
+        // SAFETY: the header's contract.
+        let caller = unsafe { Caller::new(logger, None) };
+        life::init(Flavour::Neuron, Finaliser::AtExit, caller)
     })
 }
 

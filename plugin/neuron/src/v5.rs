@@ -1,7 +1,7 @@
 //! `ncclNetPlugin_v5`: polled connects, tags, groups, one-sided calls; no fini.
 
 use ofi_plugin_edge::abi::{LogFn, NcclResult};
-use ofi_plugin_edge::life::{self, Finaliser, Flavour};
+use ofi_plugin_edge::life::{self, Caller, Finaliser, Flavour};
 use ofi_plugin_edge::sig::Table;
 use ofi_plugin_edge::{entries, guard};
 
@@ -36,8 +36,9 @@ pub(crate) const fn table() -> Table<NetV5> {
 }
 
 unsafe extern "C" fn init(logger: Option<LogFn>) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("init", || unsafe {
-        life::init(Flavour::Neuron, Finaliser::AtExit, logger)
+    guard("init", || {
+        // SAFETY: the header's contract.
+        let caller = unsafe { Caller::new(logger, None) };
+        life::init(Flavour::Neuron, Finaliser::AtExit, caller)
     })
 }

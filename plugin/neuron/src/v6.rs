@@ -1,7 +1,7 @@
 //! `ncclNetPlugin_v6`: v5 with fini, which is the only way it is taken down.
 
 use ofi_plugin_edge::abi::{LogFn, NcclResult};
-use ofi_plugin_edge::life::{self, Finaliser, Flavour};
+use ofi_plugin_edge::life::{self, Caller, Finaliser, Flavour};
 use ofi_plugin_edge::sig::Table;
 use ofi_plugin_edge::{entries, guard};
 
@@ -37,9 +37,10 @@ pub(crate) const fn table() -> Table<NetV6> {
 }
 
 unsafe extern "C" fn init(logger: Option<LogFn>) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("init", || unsafe {
-        life::init(Flavour::Neuron, Finaliser::Fini, logger)
+    guard("init", || {
+        // SAFETY: the header's contract.
+        let caller = unsafe { Caller::new(logger, None) };
+        life::init(Flavour::Neuron, Finaliser::Fini, caller)
     })
 }
 

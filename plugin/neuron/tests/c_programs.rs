@@ -10,6 +10,9 @@ use std::path::PathBuf;
 #[path = "../../tests/harness.rs"]
 mod harness;
 
+/// What the programs are compiled with: the tables are Neuron's.
+const FLAGS: &[&str] = &[];
+
 fn plugin() -> PathBuf {
     harness::library("libnccom_net.so", "OFI_PLUGIN_PATH")
 }
@@ -22,6 +25,11 @@ const SHORT: [(&str, &str); 2] = [
     ("OFI_NCCL_CONNECT_TIMEOUT", "2"),
     ("OFI_NCCL_STALL_FAIL", "2"),
 ];
+
+#[test]
+fn the_headers_are_the_tables_of_the_protocol_in_c_and_in_cxx() {
+    harness::check_header_layout("layout");
+}
 
 #[test]
 fn the_abi_survives_misuse_and_a_hundred_lives() {
@@ -77,6 +85,11 @@ fn abort_on_error_ends_the_process_but_for_a_close_after_fini() {
 #[test]
 fn a_logger_that_calls_back_and_fini_among_calls() {
     run("reentry", &[], &[]);
+}
+
+#[test]
+fn a_thousand_connections_leave_nothing() {
+    run("thousand", &["6"], &[]);
 }
 
 #[test]

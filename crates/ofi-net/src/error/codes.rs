@@ -164,6 +164,10 @@ codes! {
     Panicked = 313, EINVAL, "the plugin met a state that it believed impossible",
         ["a bug in this plugin"],
         "report it with the text above; the communicator is not usable any more";
+    /// A context that is not there.
+    StaleContext = 320, EINVAL, "no such context",
+        ["finalize took it before", "it was carried into another process"],
+        "use a context between its init and its finalize, in the process that made it";
     /// A handle with bytes that no listen wrote.
     CorruptHandle = 401, EINVAL, "the connection handle is damaged or not ours",
         ["the two sides load different plugins or versions", "the handle was not carried whole (128 bytes), or used twice"],

@@ -1,0 +1,74 @@
+//! The plugin as C sees it: the programs of `plugin/tests`, through NCCL's tables; and the published
+//! headers of both families.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "what is skipped is said on the test's output"
+)]
+
+use std::path::PathBuf;
+
+#[path = "../../tests/harness.rs"]
+mod harness;
+
+/// What the programs are compiled with: the tables are NCCL's.
+const FLAGS: &[&str] = &["-DOFI_TEST_NCCL"];
+
+fn plugin() -> PathBuf {
+    harness::library("libnccl_net_ofi.so", "OFI_NCCL_PLUGIN_PATH")
+}
+
+fn run(name: &str, arguments: &[&str], settings: &[(&str, &str)]) {
+    harness::run(&[plugin()], name, arguments, settings);
+}
+
+#[test]
+fn the_headers_are_the_tables_of_the_protocol_in_c_and_in_cxx() {
+    harness::check_header_layout("layout");
+}
+
+#[test]
+fn the_abi_survives_misuse_and_hundreds_of_lives() {
+    run("nccl_abi", &[], &[]);
+}
+
+#[test]
+fn bytes_arrive_between_versions() {
+    for versions in [["6", "12"], ["7", "8"], ["9", "10"], ["11", "9"]] {
+        run("pair", &versions, &[]);
+    }
+}
+
+#[test]
+fn bytes_arrive_over_four_rails() {
+    run("pair", &["12", "10"], &[("OFI_NCCL_FORCE_NUM_RAILS", "4")]);
+}
+
+#[test]
+fn contexts_of_threads_share_a_transport() {
+    run("contexts", &["11"], &[]);
+    run("contexts", &["12"], &[]);
+}
+
+#[test]
+fn a_profiler_sees_each_request_begin_and_end_once() {
+    for version in ["10", "12"] {
+        run("profiler", &[version], &[]);
+    }
+}
+
+#[test]
+fn a_thousand_connections_leave_nothing() {
+    run("thousand", &["12"], &[]);
+}
+
+#[test]
+fn both_plugins_in_one_process_move_data_between_them() {
+    let neuron = harness::library("libnccom_net.so", "OFI_PLUGIN_PATH");
+    harness::run(&[plugin(), neuron], "two_plugins", &[], &[]);
+}
+
+#[test]
+fn without_libfabric_init_fails_with_one_warning() {
+    harness::run_without_fabric(&plugin(), "nofabric");
+}
