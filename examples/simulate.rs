@@ -23,8 +23,9 @@ fn main() -> Result<()> {
         Err(failure) => bail!("{failure:#}"),
     };
     println!("report         {report}");
-    let [connecting, cap, waiting] = report.not_now;
-    println!("not now        {connecting} connecting, {cap} at the cap, {waiting} behind EAGAIN");
+    let [connecting, cap, waiting, busy] = report.not_now;
+    let behind = waiting + busy;
+    println!("not now        {connecting} connecting, {cap} at the cap, {behind} behind EAGAIN");
     println!(
         "fingerprint    {:#018x}: the same for the same seed",
         report.fingerprint

@@ -43,7 +43,7 @@ typedef struct {
     int maxRecvs; /* buffers of one irecv: 1 */
     size_t maxWriteInlineSize;
     size_t maxMrKeySize;
-    int rmaSupported; /* 0: iwrite, iwriteInline and iread are refused */
+    int rmaSupported; /* 0: iwrite, iwriteInline and iread are refused: no virtual addresses */
 } ofi_neuron_properties_v5_t;
 
 typedef ofi_neuron_properties_v5_t ofi_neuron_properties_v6_t;

@@ -153,7 +153,7 @@ static void check_properties(struct net *net)
         CHECK((v5.ptrSupport & ~OFI_NEURON_PTR_NEURON) == OFI_NCCL_PTR_HOST, "ptrSupport");
         CHECK(v5.ptrSupport == v4.ptrSupport && v5.maxComms == v4.maxComms, "v4 differs");
         CHECK(v5.speed >= 0 && v5.latency >= 0 && v5.port == 1, "speed, latency, port");
-        CHECK(v5.maxComms == 262144 && v5.maxRecvs == 1 && v5.rmaSupported == 0, "limits");
+        CHECK(v5.maxComms == 262144 && v5.maxRecvs == 1 && v5.rmaSupported == 1, "limits");
         CHECK(v5.regIsGlobal == 1 && v5.maxMrKeySize <= 8, "registration");
         guid_before = v5.guid;
     }
@@ -167,6 +167,7 @@ static void check_objects(struct net *net)
     void *listener, *sender = NULL, *receiver = NULL, *mr, *other, *request;
     uint64_t key;
     int done, big[1] = {-1}, tag = 0;
+    ofi_neuron_properties_v5_t props;
     EXPECT(0, net->v6->listen(0, handle, &listener));
     while (!sender || !receiver) {
         if (!sender)
@@ -192,9 +193,17 @@ static void check_objects(struct net *net)
     CHECK(net->v6->isend(sender, data, 8192 + 4096, 0, mr, &request) != 0, "beyond its end");
     CHECK(net->v6->isend(sender, data - 4096, 8192, 0, mr, &request) != 0, "before its start");
     CHECK(net->v6->isend(sender, data, 64, 0, NULL, &request) != 0, "without a registration");
-    EXPECT(3, net->v6->iwrite(sender, data, 8, mr, 0, key, &request));
-    EXPECT(3, net->v6->iwriteInline(sender, data, 8, 0, key, &request));
-    EXPECT(3, net->v6->iread(receiver, data, 8, mr, 0, key, &request));
+    /* One-sided: the wrong side, no registration, outside of it, longer than may go inline. */
+    EXPECT(3, net->v6->iwrite(receiver, data, 8, mr, (uintptr_t)data, key, &request));
+    EXPECT(3, net->v6->iwriteInline(receiver, data, 8, (uintptr_t)data, key, &request));
+    EXPECT(3, net->v6->iread(sender, data, 8, mr, (uintptr_t)data, key, &request));
+    EXPECT(3, net->v6->iwrite(sender, data, 8, NULL, (uintptr_t)data, key, &request));
+    EXPECT(3, net->v6->iwriteInline(sender, NULL, 8, (uintptr_t)data, key, &request));
+    CHECK(net->v6->iread(receiver, data, 1 << 20, mr, (uintptr_t)data, key, &request) != 0, "beyond");
+    EXPECT(0, net->v6->getProperties(0, &props));
+    EXPECT(5, net->v6->iwriteInline(sender, data, props.maxWriteInlineSize + 1, (uintptr_t)data, key,
+                                    &request));
+    CHECK(request == NULL, "a request after a failure");
     EXPECT(3, net->v6->closeRecv(sender));
     EXPECT(3, net->v6->closeListen(receiver));
     /* None of that did any harm; and words are stale after their objects. */

@@ -1,6 +1,8 @@
 //! What is EFA's own (decision 15): options that other providers do not have, or crash on.
 
-use efa_fabric::{BoolOption, EndpointSetup, FabricError, Info};
+use efa_fabric::{
+    BoolOption, Domain, Endpoint, EndpointSetup, Fabric, FabricError, Info, SizeOption,
+};
 
 /// Whether an entry is of the EFA provider, real or emulated.
 pub(crate) fn is_efa(info: &Info) -> bool {
@@ -13,6 +15,28 @@ pub(crate) fn is_efa(info: &Info) -> bool {
 /// context of a failed one, which is null (seen when an endpoint closes with injects in flight).
 pub(crate) fn inject_max(info: &Info) -> Option<usize> {
     is_efa(info).then(|| info.inject_size())
+}
+
+/// Most bytes of an inline one-sided write. EFA takes fewer by a write than by a message, and an
+/// endpoint says how many (`FI_OPT_INJECT_RMA_SIZE`, `fi_endpoint(3)`, from libfabric 1.22 on);
+/// nobody else here knows the option (tcp, net and shm of 1.17, 1.22 and 2.5 asked).
+///
+/// # Costs
+/// On EFA it opens and closes an endpoint.
+pub(crate) fn inline_write_max(info: &Info) -> usize {
+    if !is_efa(info) {
+        return info.inject_size();
+    }
+    // A NIC that cannot be opened says why when it is used.
+    asked(info)
+        .unwrap_or_default()
+        .unwrap_or_else(|| info.inject_size())
+}
+
+fn asked(info: &Info) -> Result<Option<usize>, FabricError> {
+    let fabric = Fabric::open(info)?;
+    let domain = Domain::open(&fabric, info)?;
+    Endpoint::open(&domain, info)?.get_size(SizeOption::InjectRmaSize)
 }
 
 /// Sets the options of an endpoint that is not enabled yet.

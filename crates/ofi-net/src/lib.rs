@@ -73,7 +73,7 @@ pub use error::{Code, NetError};
 pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use properties::Properties;
 pub use region::MemoryKind;
-pub use transport::Transport;
+pub use transport::{LocalMemory, RemoteMemory, Transport};
 
 #[doc(inline)]
 pub use ofi_rdma::{CommInfo, Counters};

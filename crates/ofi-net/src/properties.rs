@@ -7,6 +7,7 @@ use std::path::Path;
 use ofi_topo::{PciAddress, Sysfs};
 
 use crate::config::Config;
+use crate::efa;
 use crate::select::Nic;
 
 /// Communicators a device can have: ids on the wire have 18 bits (protocol 2c.1).
@@ -40,11 +41,11 @@ pub struct Properties {
     pub max_recvs: u32,
     /// Bytes of a message: what the provider takes in one operation, at most `INT_MAX`.
     pub max_message_bytes: usize,
-    /// Bytes of an inline one-sided write.
+    /// Most bytes of an inline one-sided write.
     pub max_write_inline_bytes: usize,
     /// Bytes of a memory key.
     pub max_mr_key_bytes: usize,
-    /// Whether one-sided calls work: not in this version.
+    /// Whether one-sided calls work: where remote addresses are virtual addresses (decision 15).
     pub rma_supported: bool,
 }
 
@@ -67,9 +68,9 @@ impl Properties {
             max_comms: MAX_COMMS,
             max_recvs: 1,
             max_message_bytes: max_message_bytes(nics),
-            max_write_inline_bytes: leader.inject_bytes,
+            max_write_inline_bytes: efa::inline_write_max(&leader.info),
             max_mr_key_bytes: leader.key_bytes,
-            rma_supported: false,
+            rma_supported: nics.iter().all(|nic| nic.virtual_addresses),
         })
     }
 }

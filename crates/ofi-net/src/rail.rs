@@ -6,6 +6,8 @@
 //! Wire::Write       fi_writedata, fi_write             data endpoint
 //! Wire::EagerCopy   fi_read of our receive buffer      data endpoint, own address
 //! Wire::FlushRead   fi_read into the flush page        data endpoint, own address
+//! Wire::Put         fi_writemsg                        data endpoint of rail 0
+//! Wire::Get         fi_read of a peer's memory         data endpoint of rail 0
 //! ```
 //!
 //! # What makes the posts sound
@@ -31,6 +33,8 @@ use ofi_pools::{Freelist, Slot};
 use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, CTRL_BYTES_MAX, EP_NAME_BYTES};
 use ofi_rdma::{Cause, Lane, OpKind, Outcome, PeerAddr, Post, RailPort, RxId, Token, Wire};
 use std::sync::Arc;
+
+mod one_sided;
 
 /// Each rail reads its flushes into its own cache line of the flush page (protocol 2e.7).
 const FLUSH_LINE_BYTES: u64 = 64;
@@ -103,6 +107,9 @@ impl Local {
         Source { ptr, len, desc }
     }
 }
+
+/// The region or buffer of an operation is not there any more.
+const GONE: Outcome = Outcome::Failed(Cause::errno(libc::EFAULT));
 
 const NO_LANE: Outcome = Outcome::Failed(Cause::errno(libc::ENODEV));
 
@@ -385,7 +392,6 @@ fn injected(posted: Result<Posted, FabricError>) -> Outcome {
 
 impl RailPort for Port {
     fn post(&mut self, post: &Post) -> Outcome {
-        const GONE: Outcome = Outcome::Failed(Cause::errno(libc::EFAULT));
         let rail = post.lane().rail();
         match *post.wire() {
             Wire::Control { peer, len } => self.control(post, fi(peer), usize::from(len)),
@@ -438,6 +444,18 @@ impl RailPort for Port {
                 let from = (view.wire_addr(addr), view.key(rail));
                 self.flush_read(post, from, len)
             }
+            Wire::Put {
+                target,
+                addr,
+                len,
+                source,
+            } => self.put(post, target, source, (addr, len)),
+            Wire::Get {
+                target,
+                addr,
+                len,
+                region,
+            } => self.get(post, target, region, (addr, len)),
         }
     }
 

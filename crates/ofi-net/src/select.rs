@@ -53,8 +53,6 @@ pub struct Nic {
     pub device_memory: bool,
     /// Made by AWS: latency and the like are known.
     pub is_aws: bool,
-    /// Bytes of an inline write.
-    pub inject_bytes: usize,
     /// Bytes of one operation (`fi_endpoint(3)`, `max_msg_size`).
     pub message_bytes_max: usize,
 }
@@ -206,7 +204,6 @@ fn nic(config: &Config, found: Found<InfoBuf>) -> Result<Nic, NetError> {
     Ok(Nic {
         name: candidate.name.clone(),
         is_aws: device.and_then(|nic| nic.vendor_id()).is_some_and(is_aws),
-        inject_bytes: entry.inject_size(),
         message_bytes_max: entry.max_msg_size(),
         info: entry,
         pci,

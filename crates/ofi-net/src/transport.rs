@@ -6,8 +6,8 @@
 //!
 //! # Memory
 //!
-//! [`Transport::isend`], [`Transport::irecv`], [`Transport::iflush`] and [`Transport::reg_mr`] are
-//! unsafe: the network goes on using the memory after they return. Each states what the caller owes.
+//! [`Transport::isend`], [`Transport::irecv`], [`Transport::iflush`], the one-sided calls and
+//! [`Transport::reg_mr`] are unsafe: the network goes on using the memory after they return. Each states what the caller owes.
 
 use crate::config::Config;
 use crate::device::{Device, Opening};
@@ -29,8 +29,10 @@ mod adopt;
 mod connect;
 mod data;
 mod memory;
+mod one_sided;
 
 pub(crate) use memory::round_bytes;
+pub use one_sided::{LocalMemory, RemoteMemory};
 
 /// How long the end of a transport waits for operations of closed communicators, milliseconds.
 const DRAIN_BOUND_MS: u64 = 2000;

@@ -48,6 +48,8 @@ pub(crate) struct Comm<D: Dialect> {
     pub(crate) len_in_data: bool,
     /// Flushes not taken by `test`.
     pub(crate) flushes_out: u16,
+    /// One-sided operations not taken by `test`: they share the cap of the messages (2e.8).
+    pub(crate) one_sided_out: u16,
     /// Operations at the provider, of this communicator and its requests.
     pub(crate) flying: u32,
     /// Which of CONN, `CONN_RESP` and CLOSE is at the provider (never two of them).
@@ -79,6 +81,7 @@ impl<D: Dialect> Comm<D> {
             writes_out: 0,
             len_in_data: false,
             flushes_out: 0,
+            one_sided_out: 0,
             flying: 0,
             own_flying: None,
             ctrls_done: 0,
@@ -99,6 +102,22 @@ impl<D: Dialect> Comm<D> {
             }
             None => false,
         }
+    }
+
+    /// Whether one more message or one-sided operation may be in flight.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.window.outstanding() + self.one_sided_out < D::INFLIGHT_MAX
+    }
+
+    /// Requests that are not in the window and not taken by `test`.
+    pub(crate) const fn out_of_window(&self) -> u16 {
+        self.flushes_out + self.one_sided_out
+    }
+
+    /// Requests not taken by `test`.
+    pub(crate) fn outstanding(&self) -> u16 {
+        self.window.outstanding() + self.out_of_window()
     }
 
     /// Whether messages of the peer may still touch it.

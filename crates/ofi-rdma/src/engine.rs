@@ -16,7 +16,7 @@ use crate::key::{CommKey, ReqKey, SLOTS_MAX};
 use crate::limits::{EVENTS_MAX, ID_QUARANTINE, MAX_RAILS};
 use crate::outbox::Outbox;
 use crate::port::{Lane, RegionId, RxId};
-use crate::request::{self, Request};
+use crate::request::Request;
 use crate::state::{CommState, ReqInput, ReqState};
 
 /// What the peer sent before our call: kept until that call (protocol 2.k 1, 2.k 4).
@@ -74,7 +74,7 @@ pub struct CommInfo {
     pub local_id: u32,
     /// The peer's wire id; 0 until connected.
     pub remote_id: u32,
-    /// Messages not taken by `test`, flushes included.
+    /// Requests not taken by `test`: messages, one-sided operations, flushes.
     pub outstanding: u16,
     /// Whether messages can flow.
     pub connected: bool,
@@ -207,7 +207,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             kind: c.kind,
             local_id: c.local_id,
             remote_id: c.remote_id,
-            outstanding: c.window.outstanding() + c.flushes_out,
+            outstanding: c.outstanding(),
             connected: c.state == CommState::Up,
             failure: c.failure,
             stage: self.stage_of(comm.0, c),
@@ -382,10 +382,5 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     pub(crate) fn request_at(&mut self, index: u32) -> Option<(Key, &mut Request)> {
         let key = self.requests.key_at(index)?;
         Some((key, self.requests.get_mut(key)?))
-    }
-
-    /// Whether a request belongs to the messages of the window (a flush does not).
-    pub(crate) const fn in_window(kind: request::Kind) -> bool {
-        !matches!(kind, request::Kind::Flush)
     }
 }

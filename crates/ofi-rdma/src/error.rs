@@ -142,6 +142,10 @@ pub enum OpKind {
     EagerCopy,
     /// Flush read.
     Flush,
+    /// One-sided write.
+    Put,
+    /// One-sided read.
+    Get,
     /// SENDRECV: a receive for a connection message.
     AwaitConn,
     /// SENDRECV: a message.

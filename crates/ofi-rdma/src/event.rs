@@ -71,6 +71,8 @@ pub struct Counters {
     pub eager_sends: u64,
     /// Receives admitted.
     pub recvs: u64,
+    /// One-sided operations admitted.
+    pub one_sided: u64,
     /// Bytes of completed sends.
     pub bytes_sent: u64,
     /// Bytes of completed receives.
@@ -100,6 +102,7 @@ impl core::ops::AddAssign for Counters {
             sends,
             eager_sends,
             recvs,
+            one_sided,
             bytes_sent,
             bytes_received,
             segments,
@@ -114,6 +117,7 @@ impl core::ops::AddAssign for Counters {
         *sends += other.sends;
         *eager_sends += other.eager_sends;
         *recvs += other.recvs;
+        *one_sided += other.one_sided;
         *bytes_sent += other.bytes_sent;
         *bytes_received += other.bytes_received;
         *segments += other.segments;

@@ -53,12 +53,13 @@ public_key! {
 /// Slots a token can name: 26 bits, which is 2^18 communicators with 128 requests and more.
 pub(crate) const SLOTS_MAX: u32 = 1 << 26;
 
-/// Token layout: `kind:3 | rail:3 | slot:26 | generation:32`.
-const KIND_SHIFT: u32 = 61;
+/// Token layout: `kind:4 | rail:2 | slot:26 | generation:32`.
+const KIND_SHIFT: u32 = 60;
 const RAIL_SHIFT: u32 = 58;
+const RAIL_MASK: u64 = 3;
 const SLOT_SHIFT: u32 = 32;
 
-const KINDS: [OpKind; 8] = [
+const KINDS: [OpKind; 10] = [
     OpKind::Conn,
     OpKind::ConnResp,
     OpKind::Ctrl,
@@ -67,6 +68,8 @@ const KINDS: [OpKind; 8] = [
     OpKind::Write,
     OpKind::EagerCopy,
     OpKind::Flush,
+    OpKind::Put,
+    OpKind::Get,
 ];
 
 /// What a token says.
@@ -81,28 +84,34 @@ pub(crate) struct Named {
 impl Named {
     pub(crate) const fn token(self) -> Token {
         let kind = (self.op as u64) << KIND_SHIFT;
-        let rail = (self.rail as u64 & 7) << RAIL_SHIFT;
+        let rail = (self.rail as u64 & RAIL_MASK) << RAIL_SHIFT;
         let slot = ((self.owner.index() & (SLOTS_MAX - 1)) as u64) << SLOT_SHIFT;
         Token(kind | rail | slot | self.owner.generation() as u64)
     }
 
-    /// Total: any word names some operation, which exists or does not.
+    /// What a word names; `None` for one that no operation has. What it names may not exist.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "each field is masked to its width"
     )]
-    pub(crate) const fn of(token: Token) -> Self {
+    #[inline]
+    pub(crate) fn of(token: Token) -> Option<Self> {
         let word = token.0;
+        let op = *KINDS.get((word >> KIND_SHIFT) as usize)?;
         let slot = (word >> SLOT_SHIFT) as u32 & (SLOTS_MAX - 1);
-        Self {
-            op: KINDS[(word >> KIND_SHIFT) as usize & 7],
-            rail: (word >> RAIL_SHIFT) as u8 & 7,
+        Some(Self {
+            op,
+            rail: (word >> RAIL_SHIFT & RAIL_MASK) as u8,
             owner: Key::new(slot, word as u32),
-        }
+        })
     }
 }
 
 const _: () = {
+    assert!(
+        crate::limits::MAX_RAILS as u64 <= RAIL_MASK + 1,
+        "a token has two bits for the rail"
+    );
     let mut i = 0;
     while i < KINDS.len() {
         assert!(
@@ -120,14 +129,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tokens_name_what_they_were_made_of(kind in 0..8usize, rail in 0..4u8, slot in 0..SLOTS_MAX, generation: u32) {
+        fn tokens_name_what_they_were_made_of(kind in 0..KINDS.len(), rail in 0..4u8, slot in 0..SLOTS_MAX, generation: u32) {
             let named = Named { op: KINDS[kind], rail, owner: Key::new(slot, generation) };
-            prop_assert_eq!(Named::of(named.token()), named);
+            prop_assert_eq!(Named::of(named.token()), Some(named));
         }
 
         #[test]
-        fn any_word_is_a_token(word: u64) {
-            prop_assert_eq!(Named::of(Token(word)).token(), Token(word));
+        fn any_word_is_a_token_or_none(word: u64) {
+            let known = word >> 60 < KINDS.len() as u64;
+            prop_assert_eq!(Named::of(Token(word)).map(Named::token), known.then_some(Token(word)));
         }
     }
 }

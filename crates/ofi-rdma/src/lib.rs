@@ -12,7 +12,8 @@
 //!   [`Engine::on_control`], [`Engine::on_eager`], [`Engine::on_local`], [`Engine::on_failed`]) and
 //!   that time passed ([`Engine::tick`]);
 //! * **commands**, verbs: [`Engine::listen`], [`Engine::connect`], [`Engine::isend`],
-//!   [`Engine::irecv`], [`Engine::flush`], [`Engine::test`], [`Engine::close`];
+//!   [`Engine::irecv`], [`Engine::flush`], [`Engine::iwrite`], [`Engine::iread`], [`Engine::test`],
+//!   [`Engine::close`];
 //! * **outputs**: operations to post ([`Engine::peek_post`], a guard with `commit`; or
 //!   [`Engine::pump`], which offers all of them to a [`RailPort`]), receive buffers to post again
 //!   ([`Engine::take_released`]), events ([`Engine::poll_event`]).
@@ -33,7 +34,7 @@
 //! `port` (the seam to the provider), `config`, `limits`, `error`, `event`, `key`; `wire` (bytes);
 //! `dialect` (what changes between generations); `state` (the state machines, as tables); `window`, `request`, `comm`, `outbox` (state);
 //! `engine` (the whole); `connection` (connect, accept, close); `datapath` (isend, irecv, flush,
-//! pump, demux, complete, test); `stall` (deadlines).
+//! `one_sided`, pump, demux, complete, test); `stall` (deadlines).
 //!
 //! Not here: memory registration, addresses of peers, buffers, threads: see `ofi-net`.
 #![doc = ""]
@@ -64,10 +65,13 @@ pub mod wire;
 pub use comm::CommKind;
 pub use config::{Config, ConfigError, KeyWidth};
 pub use connection::{Adoption, Target};
-pub use datapath::{Admission, NotNow, Pending, Post, RecvBuf, RxFate, SendBuf, Test};
+pub use datapath::{Admission, NotNow, OneSided, Pending, Post, RecvBuf, RxFate, SendBuf, Test};
 pub use dialect::{Base, Dialect, ImmFields, Tiny};
 pub use engine::{CommInfo, Engine};
 pub use error::{Error, Failure, Mismatch, OpKind, Stage, Violation, Why};
 pub use event::{Counters, Event, Stray};
 pub use key::{CommKey, ReqKey};
-pub use port::{Cause, EpName, Lane, Outcome, PeerAddr, RailPort, RegionId, RxId, Token, Wire};
+pub use port::{
+    Cause, EpName, Lane, Outcome, PeerAddr, PutSource, RailPort, RegionId, Remote, RxId, Token,
+    Wire,
+};

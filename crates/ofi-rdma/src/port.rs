@@ -166,6 +166,48 @@ pub enum Wire {
         /// Region of that buffer.
         region: RegionId,
     },
+    /// `fi_writemsg` to memory that the caller names (protocol 2c.8): no immediate, nobody is told.
+    Put {
+        /// Where to, and where in its memory.
+        target: Remote,
+        /// Local address of the bytes.
+        addr: u64,
+        /// Bytes; 0 is legal and is sent from the port's own buffer.
+        len: u32,
+        /// Where the bytes lie.
+        source: PutSource,
+    },
+    /// `fi_read` of memory that the caller names (protocol 2c.8).
+    Get {
+        /// Whom from, and where in its memory.
+        target: Remote,
+        /// Local destination.
+        addr: u64,
+        /// Bytes; 0 is legal and goes to the port's own buffer.
+        len: u32,
+        /// Region of the destination.
+        region: RegionId,
+    },
+}
+
+/// Memory of a peer, as the caller of a one-sided operation names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Whose.
+    pub peer: PeerAddr,
+    /// Virtual address there.
+    pub addr: u64,
+    /// Key of its region on data rail 0.
+    pub key: u64,
+}
+
+/// Where the bytes of a one-sided write lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutSource {
+    /// In a region, untouched until the operation completed.
+    Region(RegionId),
+    /// Anywhere: the port takes them during the call (`FI_INJECT`, no descriptor).
+    Inline,
 }
 
 /// What became of an offered operation.

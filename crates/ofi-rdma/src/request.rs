@@ -18,6 +18,17 @@ pub(crate) enum Kind {
     Recv,
     /// A flush.
     Flush,
+    /// A one-sided write.
+    Put,
+    /// A one-sided read.
+    Get,
+}
+
+impl Kind {
+    /// Whether it is a message of the window of sequence numbers; the rest has none.
+    pub(crate) const fn in_window(self) -> bool {
+        matches!(self, Self::Send | Self::EagerSend | Self::Recv)
+    }
 }
 
 #[derive(Debug)]
@@ -56,9 +67,9 @@ pub(crate) struct Request {
     pub(crate) len: u32,
     /// Bytes moved.
     pub(crate) bytes: u32,
-    /// Send: the peer's address. Receive: what we advertise.
+    /// Send and one-sided: the peer's address. Receive: what we advertise.
     pub(crate) wire_addr: u64,
-    /// Send: the peer's keys. Receive: ours.
+    /// Send: the peer's keys. Receive: ours. One-sided: the first is the peer's.
     pub(crate) keys: [u64; MAX_RAILS],
 }
 

@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::error::{Stage, Why};
 use crate::event::Event;
 use crate::key::CommKey;
-use crate::request::{Kind, Request};
+use crate::request::Request;
 use crate::state::{CommInput, CommState, ReqState};
 use crate::window::{Lookup, Slot};
 
@@ -48,7 +48,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             CommState::Parting | CommState::Ending => return self.look_at_closing(key, now_ms),
             _ => return,
         }
-        let busy = comm.window.outstanding() > 0 || comm.flushes_out > 0;
+        let busy = comm.outstanding() > 0;
         if comm.moved || !busy {
             comm.moved = false;
             comm.warned = false;
@@ -88,7 +88,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             local_id: comm.local_id,
             stage,
             oldest_seq: comm.window.oldest(),
-            outstanding: comm.window.outstanding() + comm.flushes_out,
+            outstanding: comm.outstanding(),
             idle_ms,
         };
         self.event(event);
@@ -142,15 +142,15 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             }
             seq = seq.wrapping_add(1);
         }
-        if comm.flushes_out == 0 {
+        if comm.out_of_window() == 0 {
             return None;
         }
-        let flushes = self
+        let others = self
             .requests
             .iter()
             .map(|(_, r)| r)
             .filter(|r| r.comm == key);
-        let mut live = flushes.filter(|r| r.kind == Kind::Flush && r.state == ReqState::Live);
+        let mut live = others.filter(|r| !r.kind.in_window() && r.state == ReqState::Live);
         live.next()
     }
 }

@@ -98,12 +98,6 @@ impl<D: Dialect> Window<D> {
         self.next.wrapping_sub(self.oldest) & Self::SEQ_MASK
     }
 
-    /// Whether our side may start another message.
-    #[inline]
-    pub(crate) fn has_room(&self) -> bool {
-        self.outstanding() < D::INFLIGHT_MAX
-    }
-
     #[inline]
     pub(crate) fn lookup(&self, seq: u16) -> Lookup {
         let ahead = seq.wrapping_sub(self.oldest) & Self::SEQ_MASK;
@@ -122,8 +116,8 @@ impl<D: Dialect> Window<D> {
         unpack(self.slots[usize::from(self.next & Self::SLOT_MASK)])
     }
 
-    /// Starts our next message with request `index`; returns its sequence number. The caller asked
-    /// [`Window::has_room`].
+    /// Starts our next message with request `index`; returns its sequence number. The caller keeps
+    /// [`Window::outstanding`] below the cap.
     #[inline]
     pub(crate) fn start(&mut self, index: u32) -> u16 {
         let seq = self.next;
@@ -209,7 +203,7 @@ mod tests {
         let count = 1u64 << D::SEQ_BITS;
         let wire = |n: u64| u16::try_from(n % count).unwrap();
         match *op {
-            Op::Start if window.has_room() => {
+            Op::Start if window.outstanding() < D::INFLIGHT_MAX => {
                 let held = model.early.remove(&model.next);
                 assert_eq!(window.peek_next(), held.map_or(Slot::Empty, Slot::Early));
                 let index = u32::try_from(model.next % 1000).unwrap();
@@ -271,7 +265,7 @@ mod tests {
         // Both sides keep their cap: whatever we have not taken, the peer's newest is inside.
         let mut window = Window::<Base>::new();
         for _ in 0..3000 {
-            while window.has_room() {
+            while window.outstanding() < Base::INFLIGHT_MAX {
                 window.start(1);
             }
             for ahead in 0..Base::INFLIGHT_MAX {

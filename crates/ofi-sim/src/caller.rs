@@ -52,7 +52,7 @@ impl<D: Dialect> Caller<'_, D> {
         self.link.hosts[self.side]
     }
 
-    fn note(&mut self, what: What, b: u64) {
+    pub(crate) fn note(&mut self, what: What, b: u64) {
         let (host, link) = (self.host(), u64::from(self.link.index));
         self.world.note(host, what, link, b);
     }
@@ -177,14 +177,18 @@ impl<D: Dialect> Caller<'_, D> {
                 break;
             }
             match self.start(next) {
-                Ok(true) => moved = true,
+                Ok(true) => {
+                    moved = true;
+                    self.maybe_one_sided();
+                }
                 Ok(false) => break,
                 Err(error) => return self.failed(&error),
             }
         }
         let side = &self.link.sides[self.side];
         let next = self.world.ledger.link(self.link.index).rings[self.side].next;
-        if next >= self.link.total && side.pending.is_empty() && side.flushes.is_empty() {
+        let idle = side.pending.is_empty() && side.flushes.is_empty() && side.one_sided.is_empty();
+        if next >= self.link.total && idle && self.peer_needs_nothing() {
             self.close();
             return true;
         }
@@ -275,7 +279,7 @@ impl<D: Dialect> Caller<'_, D> {
     }
 
     fn test_all(&mut self) -> bool {
-        let mut moved = self.test_flushes();
+        let mut moved = self.test_flushes() | self.test_one_sided();
         let mut tries = PER_TURN;
         while tries > 0 && self.link.sides[self.side].phase == Phase::Open {
             let pending = &self.link.sides[self.side].pending;
@@ -322,7 +326,7 @@ impl<D: Dialect> Caller<'_, D> {
     }
 
     /// Tests a request as `ofi-net` does: with one progress pass when the engine asks for one.
-    fn ask(&mut self, req: ofi_rdma::ReqKey) -> Result<Option<u64>, Error> {
+    pub(crate) fn ask(&mut self, req: ofi_rdma::ReqKey) -> Result<Option<u64>, Error> {
         match self.engine.test(req)? {
             Test::Done { bytes } => Ok(Some(bytes)),
             Test::Pending { poll: true } if !self.polled => {
@@ -381,7 +385,7 @@ impl<D: Dialect> Caller<'_, D> {
     }
 
     /// A call failed: only a link that was hit by a fault may.
-    fn failed(&mut self, error: &Error) -> bool {
+    pub(crate) fn failed(&mut self, error: &Error) -> bool {
         self.note(What::Fail, self.side as u64);
         let tainted = self.world.ledger.link(self.link.index).tainted;
         if !tainted || !matches!(error, Error::Failed(_)) {
@@ -416,6 +420,7 @@ impl<D: Dialect> Caller<'_, D> {
             }
         }
         self.link.sides[side].flushes.clear();
+        self.link.sides[side].one_sided.clear();
         self.link.sides[side].phase = Phase::Draining;
         let host = self.host();
         drain(self.world, self.engine, host);

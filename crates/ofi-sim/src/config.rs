@@ -50,6 +50,8 @@ pub struct SimConfig {
     pub zero_ppm: u32,
     /// How often a receive is followed by a flush.
     pub flush_ppm: u32,
+    /// How often a message is accompanied by a one-sided operation; needs virtual addresses.
+    pub one_sided_ppm: u32,
     /// What goes wrong.
     pub faults: Faults,
 }
@@ -168,6 +170,7 @@ impl Default for SimConfig {
             truncate_ppm: 50_000,
             zero_ppm: 20_000,
             flush_ppm: 100_000,
+            one_sided_ppm: 0,
             faults: Faults::NONE,
         }
     }
@@ -256,6 +259,9 @@ impl SimConfig {
         self.truncate_ppm = [0, 50_000, 500_000][pick(rng, 3)];
         self.zero_ppm = [0, 20_000, 300_000][pick(rng, 3)];
         self.flush_ppm = [0, 100_000, 1_000_000][pick(rng, 3)];
+        if self.virt_addr {
+            self.one_sided_ppm = [0, 50_000, 1_000_000][pick(rng, 3)];
+        }
     }
 
     /// Checks every number against its range and the relations between them.
@@ -271,6 +277,14 @@ impl SimConfig {
                 value: eager,
                 min: -1,
                 max: self.stripe.into(),
+            });
+        }
+        if self.one_sided_ppm > 0 && !self.virt_addr {
+            return Err(SpecError::Range {
+                key: "onesided",
+                value: self.one_sided_ppm.into(),
+                min: 0,
+                max: 0,
             });
         }
         Ok(())

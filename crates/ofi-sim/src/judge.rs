@@ -9,10 +9,10 @@ use crate::world::World;
 
 /// Source and target of an operation.
 #[derive(Clone, Copy, Debug)]
-struct Route {
-    src: u8,
-    dst: u8,
-    lane: Lane,
+pub(crate) struct Route {
+    pub(crate) src: u8,
+    pub(crate) dst: u8,
+    pub(crate) lane: Lane,
 }
 
 /// A segment, as posted.
@@ -74,6 +74,10 @@ impl World {
                 region,
             } => self.judge_copy(route, rx.index, len.into(), addr, region),
             Wire::FlushRead { addr, region } => self.judge_flush(route, addr, region),
+            Wire::Put { .. } | Wire::Get { .. } => {
+                let wire = op.wire;
+                self.judge_one_sided(route, &wire)
+            }
         };
         self.ops.get_mut(number).bytes = bytes;
         match verdict {
@@ -101,7 +105,13 @@ impl World {
         }
     }
 
-    fn judge_source(&self, host: u8, region: RegionId, addr: u64, len: u64) -> Result<(), String> {
+    pub(crate) fn judge_source(
+        &self,
+        host: u8,
+        region: RegionId,
+        addr: u64,
+        len: u64,
+    ) -> Result<(), String> {
         if self.node(host).memory.local_access(region, addr, len) {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! What happens when an operation reaches its target, and when it completes at its source.
 
-use ofi_rdma::{Cause, Lane, RegionId, RxId, Token, Wire};
+use ofi_rdma::{Cause, Lane, PutSource, RegionId, RxId, Token, Wire};
 
 use crate::config::{Death, Sabotage};
 use crate::ledger::{Owner, RECV, Role};
@@ -88,6 +88,7 @@ impl World {
                     self.land_copy(dst, rx, len.into(), addr);
                 }
                 Wire::FlushRead { addr, region } => self.still_there(dst, region, addr, 4),
+                Wire::Put { .. } | Wire::Get { .. } => self.land_one_sided(number),
             }
         }
         self.ops.release(number);
@@ -125,6 +126,12 @@ impl World {
         let (addr, len) = match op.wire {
             Wire::Eager { addr, len, .. } if !op.landed => (addr, u64::from(len)),
             Wire::Write { addr, len, .. } if !op.landed => (addr, len),
+            Wire::Put {
+                addr,
+                len,
+                source: PutSource::Region(_),
+                ..
+            } if !op.landed => (addr, u64::from(len)),
             _ => return,
         };
         let mut bytes = core::mem::take(&mut op.bytes);
@@ -259,7 +266,7 @@ impl World {
         } = landing;
         let memory = &self.node(dst).memory;
         let Some(mut to) = memory.remote_access(rail, remote_key, remote_addr, len) else {
-            self.miss(number);
+            self.miss(number, RECV);
             return;
         };
         self.judge_landing(number, immediate(data), to, len);
@@ -293,8 +300,8 @@ impl World {
         self.complete(dst, rail, CqEntry::RemoteWrite { data, len });
     }
 
-    /// A write found no region: legal only once its receiver has closed.
-    fn miss(&mut self, number: u32) {
+    /// A write or read found no region: legal only once the side whose region it was has closed.
+    pub(crate) fn miss(&mut self, number: u32, side: usize) {
         let op = self.ops.get_mut(number);
         let (wire, owner) = (op.wire, op.owner);
         op.fate = Fate::Bad {
@@ -304,7 +311,7 @@ impl World {
         self.report.faults.late_writes += 1;
         let gone = owner.is_some_and(|owner| {
             let truth = self.ledger.link(owner.link);
-            truth.life != owner.life || truth.closed[RECV]
+            truth.life != owner.life || truth.closed[side]
         });
         if !gone {
             self.violation(format!("{wire:?} reaches no registered memory"));
@@ -341,7 +348,7 @@ impl World {
     }
 
     /// Copies the payload of an operation to `to` at its target.
-    fn carry(&mut self, number: u32, to: u64, len: u64) {
+    pub(crate) fn carry(&mut self, number: u32, to: u64, len: u64) {
         if len == 0 {
             return;
         }
@@ -352,9 +359,16 @@ impl World {
         }
         | Wire::Write {
             addr: from, region, ..
+        }
+        | Wire::Put {
+            addr: from,
+            source: PutSource::Region(region),
+            ..
         }) = op.wire
         else {
-            return;
+            // The bytes of an inline write were taken when it was posted.
+            let target = self.nodes[dst].memory.at_mut(to, len);
+            return target.copy_from_slice(&op.bytes[..index(len)]);
         };
         if op.completed {
             let target = self.nodes[dst].memory.at_mut(to, len);
@@ -388,7 +402,7 @@ impl World {
     }
 
     /// A region has to stay registered while an operation of its own host uses it.
-    fn still_there(&mut self, host: u8, region: RegionId, addr: u64, len: u64) {
+    pub(crate) fn still_there(&mut self, host: u8, region: RegionId, addr: u64, len: u64) {
         if !self.node(host).memory.local_access(region, addr, len) {
             self.violation(format!(
                 "{region:?} of host {host} went while an operation used it"
@@ -411,5 +425,7 @@ fn kind(wire: &Wire) -> u64 {
         Wire::Write { .. } => 2,
         Wire::EagerCopy { .. } => 3,
         Wire::FlushRead { .. } => 4,
+        Wire::Put { .. } => 5,
+        Wire::Get { .. } => 6,
     }
 }

@@ -51,6 +51,10 @@ pub(crate) enum Part {
     Copy,
     /// Flush read.
     Flush,
+    /// One-sided write of the sender.
+    Put,
+    /// One-sided read of the receiver.
+    Get,
 }
 
 /// Whose an operation is.
@@ -192,6 +196,14 @@ impl Ring {
         newest.checked_sub(newest.wrapping_sub(seq) & ((1 << bits) - 1))
     }
 
+    /// The newest request was not made after all.
+    pub(crate) fn take_back(&mut self) {
+        if let Some(k) = self.next.checked_sub(1) {
+            self.records[Self::slot(k)] = Record::NOTHING;
+            self.next = k;
+        }
+    }
+
     fn clear(&mut self) {
         self.records.fill(Record::NOTHING);
         self.next = 0;
@@ -214,6 +226,8 @@ pub(crate) struct Truth {
     pub(crate) tainted: bool,
     /// Records of the sender and of the receiver.
     pub(crate) rings: [Ring; 2],
+    /// One-sided operations of both sides; their numbers have nothing to do with those of messages.
+    pub(crate) one_sided: [Ring; 2],
     /// Sends that are not eager and not done.
     pub(crate) writes_out: u64,
     /// CTRLs posted, and CLOSEs.
@@ -260,6 +274,7 @@ impl Ledger {
             answered: false,
             tainted: false,
             rings: [Ring::new(), Ring::new()],
+            one_sided: [Ring::new(), Ring::new()],
             writes_out: 0,
             ctrls: 0,
             closes: 0,
@@ -287,6 +302,7 @@ impl Ledger {
         truth.ctrls = 0;
         truth.closes = 0;
         truth.rings.iter_mut().for_each(Ring::clear);
+        truth.one_sided.iter_mut().for_each(Ring::clear);
     }
 
     /// Notes that `id` of `host` belongs to a link from now on.
@@ -402,6 +418,8 @@ impl Ledger {
         match owner.part {
             Part::Data => truth.rings[SEND].get_mut(owner.k),
             Part::Ctrl | Part::Copy => truth.rings[RECV].get_mut(owner.k),
+            Part::Put => truth.one_sided[SEND].get_mut(owner.k),
+            Part::Get => truth.one_sided[RECV].get_mut(owner.k),
             Part::Setup | Part::Flush => None,
         }
     }

@@ -17,7 +17,7 @@
 //!
 //! `config` and `spec` (what is simulated, as a value and as a line of text), `rng`, `timeline`;
 //! `memory`, `bounce`, `ops`, `world` (what there is); `post`, `land`, `stray`, `harvest` (what
-//! happens); `link`, `caller` (who asks for it); `pattern`, `view`, `ledger`, `judge`, `verdict` (what
+//! happens); `link`, `caller`, `one_sided` (who asks for it); `pattern`, `view`, `ledger`, `judge`, `verdict` (what
 //! has to be true); `sim` (the loop), `report`.
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
@@ -31,6 +31,7 @@ mod land;
 mod ledger;
 mod link;
 mod memory;
+mod one_sided;
 mod ops;
 mod pattern;
 mod post;

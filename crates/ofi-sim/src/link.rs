@@ -8,6 +8,7 @@ use ofi_rdma::{CommKey, RegionId, ReqKey};
 use crate::config::SimConfig;
 use crate::ledger::{RECV, SEND};
 use crate::memory::index;
+use crate::one_sided;
 use crate::ops::{NAME_BYTES, endpoint_name};
 use crate::pattern::{GUARD_BYTES, Plan};
 use crate::rng::{Rng, mix};
@@ -45,6 +46,8 @@ pub(crate) struct Side {
     pub(crate) region: RegionId,
     pub(crate) pending: VecDeque<Pending>,
     pub(crate) flushes: Vec<ReqKey>,
+    /// One-sided operations: request and number.
+    pub(crate) one_sided: Vec<(ReqKey, u64)>,
     /// Memory of this side: slots of [`Link::stride`] bytes, one a message in flight.
     pub(crate) memory: u64,
     pub(crate) free: Vec<u16>,
@@ -82,6 +85,7 @@ impl Side {
             region: RegionId(0),
             pending: VecDeque::new(),
             flushes: Vec::new(),
+            one_sided: Vec::new(),
             memory,
             free: Vec::new(),
             abort_at: None,
@@ -92,7 +96,7 @@ impl Side {
 impl Link {
     /// A link between two hosts, with memory at both, that has `remaining` messages to carry.
     pub(crate) fn new(world: &mut World, number: u16, hosts: [u8; 2], remaining: u64) -> Self {
-        let bytes = Self::stride(&world.config) * u64::from(world.config.window);
+        let bytes = Self::memory_bytes(&world.config);
         let side = |world: &mut World, host| Side::new(world.node_mut(host).memory.allocate(bytes));
         let sides = [side(world, hosts[SEND]), side(world, hosts[RECV])];
         world.ledger.add_link();
@@ -114,6 +118,11 @@ impl Link {
     /// Bytes of one slot: the longest message between guards.
     pub(crate) fn stride(config: &SimConfig) -> u64 {
         (u64::from(config.max_bytes) + 2 * GUARD_BYTES).next_multiple_of(64)
+    }
+
+    /// Bytes of memory of one side: a slot for each message in flight, then those of `one_sided`.
+    fn memory_bytes(config: &SimConfig) -> u64 {
+        Self::stride(config) * u64::from(config.window) + one_sided::AREA_BYTES
     }
 
     /// Where the buffer of a slot begins.
@@ -150,7 +159,7 @@ impl Link {
             },
         );
         world.report.lives += 1;
-        let bytes = Self::stride(&config) * u64::from(config.window);
+        let bytes = Self::memory_bytes(&config);
         for side in [SEND, RECV] {
             let memory = self.sides[side].memory;
             let link = Some(self.index);
@@ -162,6 +171,7 @@ impl Link {
                 free,
                 ..Side::new(memory)
             };
+            one_sided::prepare(self, world, side);
         }
         if self.rng.chance(config.faults.abrupt_ppm) {
             self.plan_abrupt_end(world);

@@ -94,13 +94,18 @@ impl Memory {
         }
     }
 
-    /// The local address that a remote access of `len` bytes with `key` on `rail` reaches.
-    pub(crate) fn remote_access(&self, rail: u8, key: u64, addr: u64, len: u64) -> Option<u64> {
+    /// The region that `key` names on `rail`, there or gone.
+    pub(crate) fn region_of_key(&self, rail: u8, key: u64) -> Option<RegionId> {
         let number = key ^ self.addressing.key_salt;
         if number % RAILS != u64::from(rail) {
             return None;
         }
-        let region = self.region(RegionId(u32::try_from(number / RAILS).ok()?))?;
+        u32::try_from(number / RAILS).ok().map(RegionId)
+    }
+
+    /// The local address that a remote access of `len` bytes with `key` on `rail` reaches.
+    pub(crate) fn remote_access(&self, rail: u8, key: u64, addr: u64, len: u64) -> Option<u64> {
+        let region = self.region(self.region_of_key(rail, key)?)?;
         let local = if self.addressing.virt {
             addr
         } else {

@@ -69,6 +69,7 @@ impl RailPort for Port<'_> {
         }
         world.commit_post(owner);
         world.ops.get_mut(number).owner = owner;
+        world.take_inline(number);
         world.launch(number, post)
     }
 
@@ -90,6 +91,9 @@ fn target_of(host: u8, lane: Lane, wire: &Wire) -> Option<u8> {
         Wire::Control { peer, .. } => host_of(peer, lane).filter(|_| lane.is_control()),
         Wire::Eager { peer, .. } | Wire::Write { peer, .. } => {
             host_of(peer, lane).filter(|_| !lane.is_control())
+        }
+        Wire::Put { target, .. } | Wire::Get { target, .. } => {
+            host_of(target.peer, lane).filter(|_| lane == Lane::data(0))
         }
         Wire::EagerCopy { .. } | Wire::FlushRead { .. } => {
             Some(host).filter(|_| !lane.is_control())
@@ -191,7 +195,10 @@ impl World {
 
     /// When an operation that lands at `lands` completes at its source.
     fn completion(&mut self, wire: &Wire, lands: u64) -> u64 {
-        let reads = matches!(wire, Wire::EagerCopy { .. } | Wire::FlushRead { .. });
+        let reads = matches!(
+            wire,
+            Wire::EagerCopy { .. } | Wire::FlushRead { .. } | Wire::Get { .. }
+        );
         if !reads && self.rng.chance(self.config.faults.early_local_ppm) {
             self.report.faults.early_locals += 1;
             return self.rng.between(self.now + 1, lands);

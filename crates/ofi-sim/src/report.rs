@@ -13,6 +13,8 @@ pub struct Report {
     pub bytes: u64,
     /// Segments written.
     pub segments: u64,
+    /// One-sided operations that ended well.
+    pub one_sided: u64,
     /// Flushes that ended.
     pub flushes: u64,
     /// Events of virtual time.
@@ -25,8 +27,9 @@ pub struct Report {
     pub lives_failed: u64,
     /// Times a sequence number began again at 0.
     pub wraps: u64,
-    /// Commands answered "not now", by reason: connecting, in-flight cap, posts waiting.
-    pub not_now: [u64; 3],
+    /// Commands answered "not now", by reason: connecting, in-flight cap, posts waiting, provider
+    /// busy.
+    pub not_now: [u64; 4],
     /// Stalls that engines reported.
     pub stalls: u64,
     /// Faults made, by kind.
@@ -87,6 +90,8 @@ pub enum What {
     Isend,
     /// irecv admitted: link, message number.
     Irecv,
+    /// One-sided operation admitted: link, its number.
+    OneSided,
     /// Request done: link, message number.
     Done,
     /// Side opened (0 listen, 1 connect, 2 connected, 3 accepted): link, step.

@@ -11,13 +11,15 @@ impl<D: Dialect> Caller<'_, D> {
     pub(crate) fn judge_admission(&mut self, next: u64, admission: Admission) {
         let pending = &self.link.sides[self.side].pending;
         let oldest = pending.iter().map(|p| p.k).min().unwrap_or(next);
-        let full = next - oldest >= self.world.ledger.inflight_max;
+        let others = self.link.sides[self.side].one_sided.len() as u64;
+        let full = next - oldest + others >= self.world.ledger.inflight_max;
         let waiting = self.engine.posts_waiting() > 0;
         let (legal, reason) = match admission {
             Admission::Admitted(_) => (!full, None),
             Admission::NotNow(NotNow::Connecting) => (false, Some(0)),
             Admission::NotNow(NotNow::InFlightCap) => (full, Some(1)),
             Admission::NotNow(NotNow::PostsWaiting) => (waiting, Some(2)),
+            Admission::NotNow(NotNow::ProviderBusy) => (false, Some(3)),
         };
         if let Some(reason) = reason {
             self.world.report.not_now[reason] += 1;

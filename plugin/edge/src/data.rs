@@ -1,4 +1,4 @@
-//! isend, irecv, iflush, test, and the refusal of the one-sided calls.
+//! isend, irecv, iflush, test.
 //!
 //! A NULL request with success means "not now, call again" for isend and irecv, and "nothing to wait
 //! for" for iflush (decision 10).
@@ -52,7 +52,7 @@ impl Message {
         self
     }
 
-    fn region(&self) -> Option<MrWord> {
+    pub(crate) fn region(&self) -> Option<MrWord> {
         region(self.mhandle)
     }
 }
@@ -236,7 +236,7 @@ fn observe(
 }
 
 /// Starts something and carries its request out; NULL when there is none, also after a failure.
-fn start(
+pub(crate) fn start(
     request: &Out<*mut c_void>,
     call: impl FnOnce(&Instance) -> Result<Option<ReqWord>, Fail>,
 ) -> Result<(), Fail> {
@@ -283,21 +283,5 @@ pub unsafe fn test(request: *mut c_void, done: *mut c_int, size: *mut c_int) -> 
             size.set(c_int::try_from(bytes).unwrap_or(c_int::MAX));
         }
         Ok(())
-    })
-}
-
-/// iwrite, iwriteInline, iread: refused, since `rma_supported` is 0.
-///
-/// # Safety
-/// `request`, if not NULL, must be valid for writes.
-///
-/// # Errors
-/// Always: NULL (3), not initialised (4), else [`Code::OneSided`] (3, as SENDRECV of the reference).
-pub unsafe fn one_sided(comm: *mut c_void, request: *mut *mut c_void) -> Result<(), Fail> {
-    // SAFETY: the caller's contract.
-    let request = unsafe { Out::new(request, abi::INTERNAL_ERROR, "request") }?;
-    start(&request, |_| {
-        comm_word(comm, "comm", abi::INTERNAL_ERROR)?;
-        Err(NetError::new(Code::OneSided, "iread and iwrite need rma_supported").into())
     })
 }

@@ -10,7 +10,7 @@
 //! | `pointer` | NULL checks; words carried in pointers; the caller's handle memory |
 //! | `logger`, `env`, `strings` | the caller's logger; the environment; strings nobody frees |
 //! | `instance`, `unload` | the one transport of the process; the finaliser of old tables |
-//! | [`life`], [`connection`], [`memory`], [`data`] | what entry points do, over all tables |
+//! | [`life`], [`connection`], [`memory`], [`data`], [`one_sided`] | what entry points do, over all tables |
 //! | [`context`], [`profiler`] | what only NCCL has: a transport shared by contexts, events of requests |
 //! | [`sig`], [`entries`] | the C function types and the entry points that both families share |
 
@@ -25,6 +25,7 @@ mod instance;
 pub mod life;
 mod logger;
 pub mod memory;
+pub mod one_sided;
 mod pointer;
 pub mod profiler;
 pub mod sig;
@@ -36,5 +37,6 @@ pub use guard::guard;
 #[cfg(feature = "panic-probe")]
 pub use guard::probe;
 pub use logger::CLogger;
+pub use ofi_net::RemoteMemory;
 pub use pointer::Out;
 pub use translate::Fail;

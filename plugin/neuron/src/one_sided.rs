@@ -8,7 +8,8 @@
 use core::ffi::c_void;
 
 use ofi_plugin_edge::abi::NcclResult;
-use ofi_plugin_edge::{data, guard, memory};
+use ofi_plugin_edge::data::Message;
+use ofi_plugin_edge::{RemoteMemory, guard, memory, one_sided};
 
 pub(crate) unsafe extern "C" fn get_mr_key(mhandle: *mut c_void, key: *mut u64) -> NcclResult {
     // SAFETY: the header's contract.
@@ -17,38 +18,55 @@ pub(crate) unsafe extern "C" fn get_mr_key(mhandle: *mut c_void, key: *mut u64) 
 
 pub(crate) unsafe extern "C" fn iwrite(
     comm: *mut c_void,
-    _source: *mut c_void,
-    _size: usize,
-    _mhandle: *mut c_void,
-    _destination: u64,
-    _key: u64,
+    source: *mut c_void,
+    size: usize,
+    mhandle: *mut c_void,
+    destination: u64,
+    key: u64,
     request: *mut *mut c_void,
 ) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("iwrite", || unsafe { data::one_sided(comm, request) })
+    let to = RemoteMemory {
+        addr: destination,
+        key,
+    };
+    guard("iwrite", || {
+        let from = Message::new(source, size, mhandle)?;
+        // SAFETY: the header's contract.
+        unsafe { one_sided::write(comm, from, to, request) }
+    })
 }
 
 pub(crate) unsafe extern "C" fn iwrite_inline(
     comm: *mut c_void,
-    _source: *mut c_void,
-    _size: usize,
-    _destination: u64,
-    _key: u64,
+    source: *mut c_void,
+    size: usize,
+    destination: u64,
+    key: u64,
     request: *mut *mut c_void,
 ) -> NcclResult {
+    let to = RemoteMemory {
+        addr: destination,
+        key,
+    };
     // SAFETY: the header's contract.
-    guard("iwriteInline", || unsafe { data::one_sided(comm, request) })
+    guard("iwriteInline", || unsafe {
+        one_sided::write_inline(comm, (source, size), to, request)
+    })
 }
 
 pub(crate) unsafe extern "C" fn iread(
     comm: *mut c_void,
-    _destination: *mut c_void,
-    _size: usize,
-    _mhandle: *mut c_void,
-    _source: u64,
-    _key: u64,
+    destination: *mut c_void,
+    size: usize,
+    mhandle: *mut c_void,
+    source: u64,
+    key: u64,
     request: *mut *mut c_void,
 ) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("iread", || unsafe { data::one_sided(comm, request) })
+    let from = RemoteMemory { addr: source, key };
+    guard("iread", || {
+        let to = Message::new(destination, size, mhandle)?;
+        // SAFETY: the header's contract.
+        unsafe { one_sided::read(comm, to, from, request) }
+    })
 }

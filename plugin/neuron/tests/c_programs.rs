@@ -68,6 +68,12 @@ fn bytes_arrive_without_eager_messages_and_with_close_messages() {
 }
 
 #[test]
+fn one_sided_calls_change_remote_memory_and_nothing_around_it() {
+    run("onesided", &["6"], &[]);
+    run("onesided", &["5"], &[("OFI_NCCL_FORCE_NUM_RAILS", "2")]);
+}
+
+#[test]
 fn bad_handles_and_garbage_are_errors_within_the_deadline() {
     run("badhandle", &[], &SHORT);
 }

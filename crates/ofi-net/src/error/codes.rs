@@ -151,7 +151,7 @@ codes! {
     /// iread, iwrite, iwriteInline.
     OneSided = 310, EINVAL, "one-sided operations are not available",
         ["rma_supported of getProperties was not looked at"],
-        "use isend and irecv: rma_supported is 0";
+        "use isend and irecv, or a provider with FI_MR_VIRT_ADDR";
     /// regMrDmaBuf with a file descriptor.
     DmaBuf = 311, ENOTSUP, "dma-buf registration is not available",
         ["the caller assumes it without asking (ptrSupport has no DMABUF bit)"],
@@ -164,6 +164,10 @@ codes! {
     Panicked = 313, EINVAL, "the plugin met a state that it believed impossible",
         ["a bug in this plugin"],
         "report it with the text above; the communicator is not usable any more";
+    /// More bytes than the provider takes at once.
+    InlineTooLong = 314, EMSGSIZE, "an inline write is too long",
+        ["max_write_inline_size of getProperties was not looked at"],
+        "use iwrite, or write at most max_write_inline_size bytes";
     /// A context that is not there.
     StaleContext = 320, EINVAL, "no such context",
         ["finalize took it before", "it was carried into another process"],

@@ -11,10 +11,10 @@ use ofi_pools::Key;
 use ofi_rdma::{Admission, CommKey, NotNow, RecvBuf, RegionId, ReqKey, SendBuf, Test};
 
 /// A caller's buffer, checked.
-struct Buffer {
-    addr: u64,
-    len: u64,
-    region: RegionId,
+pub(super) struct Buffer {
+    pub(super) addr: u64,
+    pub(super) len: u64,
+    pub(super) region: RegionId,
 }
 
 impl Transport {
@@ -146,7 +146,7 @@ impl Transport {
     }
 
     /// A region is needed for bytes, and not for none.
-    fn optional_region(
+    pub(super) fn optional_region(
         &self,
         seat: &Seat,
         mr: Option<MrWord>,
@@ -166,7 +166,7 @@ impl Transport {
 
 impl Core {
     /// The caller's buffer, or the flush page for no bytes (protocol 2e.2, 2e.3).
-    fn buffer(
+    pub(super) fn buffer(
         &self,
         addr: *mut c_void,
         len: usize,
@@ -193,9 +193,9 @@ impl Core {
         }
     }
 
-    /// What every isend and irecv ends with.
+    /// What every isend, irecv and one-sided call ends with.
     #[inline]
-    fn admitted(
+    pub(super) fn admitted(
         &mut self,
         comm: CommKey,
         admission: Result<Admission, ofi_rdma::Error>,

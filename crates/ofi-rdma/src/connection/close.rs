@@ -10,7 +10,6 @@ use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Error, OpKind};
 use crate::key::CommKey;
-use crate::request::Kind;
 use crate::state::{CommInput, CommState, ReqInput};
 use crate::window::{Lookup, Slot};
 
@@ -75,12 +74,12 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             }
             seq = seq.wrapping_add(1);
         }
-        if comm.flushes_out > 0 {
-            let flushes = self
+        if comm.out_of_window() > 0 {
+            let others = self
                 .requests
                 .iter()
-                .filter(|(_, r)| r.comm == key && r.kind == Kind::Flush);
-            owned.extend(flushes.map(|(k, _)| k));
+                .filter(|(_, r)| r.comm == key && !r.kind.in_window());
+            owned.extend(others.map(|(k, _)| k));
         }
         owned
     }

@@ -27,7 +27,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     }
 
     pub(super) fn finish_op(&mut self, token: Token, result: Result<(), Cause>) {
-        let named = Named::of(token);
+        let Some(named) = Named::of(token) else {
+            return self.stray(Stray::Completion);
+        };
         let control = matches!(named.op, OpKind::Ctrl) || named.op.is_own();
         let lane = if control {
             Lane::control(named.rail)
@@ -108,7 +110,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let comm = self.comms.get_mut(key)?;
         comm.flying -= 1;
         comm.moved = true;
-        let seq = Self::in_window(request.kind).then_some(seq);
+        let seq = request.kind.in_window().then_some(seq);
         match result {
             Ok(()) => {
                 comm.ctrls_done += u64::from(named.op == OpKind::Ctrl);
@@ -152,9 +154,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             match kind {
                 request::Kind::Flush => comm.flushes_out -= 1,
                 request::Kind::Send => comm.writes_out -= 1,
+                request::Kind::Put | request::Kind::Get => comm.one_sided_out -= 1,
                 request::Kind::EagerSend | request::Kind::Recv => {}
             }
-            if Self::in_window(kind) {
+            if kind.in_window() {
                 comm.window.finish(seq);
                 if comm.kind == CommKind::Send {
                     self.counters.bytes_sent += bytes;

@@ -56,7 +56,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let refusal = if c.state != CommState::Up {
             Some(NotNow::Connecting)
         } else {
-            self.refusal(comm.0.index(), c.window.has_room())
+            self.refusal(comm.0.index(), c.has_room())
         };
         if let Some(why) = refusal {
             self.counters.not_now += 1;

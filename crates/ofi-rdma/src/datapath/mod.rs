@@ -7,6 +7,7 @@ mod eager;
 mod flush;
 mod irecv;
 mod isend;
+mod one_sided;
 mod pump;
 mod test;
 
@@ -14,12 +15,13 @@ pub(crate) use backoff::Backoff;
 pub use demux::RxFate;
 pub use irecv::RecvBuf;
 pub use isend::SendBuf;
+pub use one_sided::OneSided;
 pub use pump::{Pending, Post};
 pub use test::Test;
 
 use crate::key::ReqKey;
 
-/// What became of an isend or irecv that is not in error.
+/// What became of an isend, irecv or one-sided call that is not in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// It is a request now.
@@ -37,4 +39,6 @@ pub enum NotNow {
     InFlightCap,
     /// Operations of this communicator wait for the provider.
     PostsWaiting,
+    /// The provider is busy, and what was asked for cannot wait: an inline write.
+    ProviderBusy,
 }

@@ -9,7 +9,7 @@ use crate::error::OpKind;
 use crate::key::Named;
 use crate::limits::{BUSY_TRIES_PER_LANE, CLOSE_BYTES, CONN_BYTES};
 use crate::outbox::Waiting;
-use crate::port::{Lane, Outcome, RailPort, Token, Wire};
+use crate::port::{Lane, Outcome, PutSource, RailPort, Token, Wire};
 use crate::wire::capability::with_length;
 use crate::wire::close::Close;
 use crate::wire::conn::Conn;
@@ -57,6 +57,13 @@ impl Post {
     #[must_use]
     pub const fn wire(&self) -> &Wire {
         &self.wire
+    }
+
+    /// The bytes of a one-sided write are taken by the call that offers it.
+    pub(super) const fn take_inline(&mut self) {
+        if let Wire::Put { source, .. } = &mut self.wire {
+            *source = PutSource::Inline;
+        }
     }
 
     /// Writes the bytes of a [`Wire::Control`] into a buffer of at least its length; returns that
@@ -122,12 +129,7 @@ impl<D: Dialect, S: Policy> Pending<'_, D, S> {
             return;
         }
         engine.outbox.pop(lane);
-        engine.mark_flying(&waiting, lane);
-        match outcome {
-            Outcome::Completed => engine.finish_op(post.token, Ok(())),
-            Outcome::Failed(cause) => engine.finish_op(post.token, Err(cause)),
-            Outcome::Accepted | Outcome::Busy => {}
-        }
+        engine.commit(&waiting, &post, outcome);
     }
 }
 
@@ -181,7 +183,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         self.backoff[lane.index()].busy(self.happened);
     }
 
-    fn build(&self, waiting: Waiting, lane: Lane) -> Option<Post> {
+    pub(super) fn build(&self, waiting: Waiting, lane: Lane) -> Option<Post> {
         let named = Named {
             op: waiting.op,
             rail: lane.rail(),
@@ -256,6 +258,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 region,
             },
             OpKind::Flush => Wire::FlushRead { addr, region },
+            OpKind::Put | OpKind::Get => self.build_one_sided(request, waiting.op)?,
             OpKind::Eager => {
                 let comm = self.comms.get(request.comm)?;
                 let imm = D::encode_imm(1, comm.remote_id, request.seq);
@@ -286,6 +289,16 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 }
             }
         })
+    }
+
+    /// An operation that the provider was not too busy for is at the provider, and may be over.
+    pub(super) fn commit(&mut self, waiting: &Waiting, post: &Post, outcome: Outcome) {
+        self.mark_flying(waiting, post.lane);
+        match outcome {
+            Outcome::Completed => self.finish_op(post.token, Ok(())),
+            Outcome::Failed(cause) => self.finish_op(post.token, Err(cause)),
+            Outcome::Accepted | Outcome::Busy => {}
+        }
     }
 
     /// The provider has it.

@@ -8,3 +8,4 @@ mod connect;
 mod deadlines;
 mod hostile;
 mod messages;
+mod one_sided;
