@@ -3,6 +3,7 @@
 
 use crate::error::NetError;
 use crate::log::{self, Log, Repeats, Subsys};
+use core::sync::atomic::{AtomicBool, Ordering};
 use ofi_rdma::{Event, Lane, Stray};
 
 /// Something noticed by harvest that is no event of the engine.
@@ -39,6 +40,8 @@ pub(crate) struct Reporter {
     strays: Repeats,
     receives: Repeats,
     unowned: Repeats,
+    /// Different limits of eager messages were told.
+    capped: AtomicBool,
 }
 
 impl Reporter {
@@ -86,6 +89,7 @@ impl Reporter {
             } => log::info(log, Subsys::Net, || {
                 format!("{label}: communicator {local_id} connected, {remote_id} at the peer")
             }),
+            Event::EagerCapped { ours, theirs, .. } => self.capped(log, label, ours, theirs),
             Event::Failed(_, failure) => {
                 log::warn(log, Subsys::Net, || {
                     format!("{label}: {}", NetError::from(failure))
@@ -109,6 +113,22 @@ impl Reporter {
             }
             Event::Stray(stray) => self.stray(log, label, stray),
         }
+    }
+
+    /// Once: it is the same for all communicators to a peer, and likely to all peers.
+    fn capped(&self, log: &dyn Log, label: &str, ours: Option<u32>, theirs: Option<u32>) {
+        if self.capped.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let shown = |max: Option<u32>| max.map_or(-1, i64::from);
+        log::warn(log, Subsys::Net, || {
+            format!(
+                "{label}: OFI_NCCL_EAGER_MAX_SIZE is {} here and {} at a peer: longer messages to it \
+                 wait for its receive; set it alike on all ranks",
+                shown(ours),
+                shown(theirs)
+            )
+        });
     }
 
     fn stray(&self, log: &dyn Log, label: &str, stray: Stray) {

@@ -46,6 +46,8 @@ pub(crate) struct Comm<D: Dialect> {
     /// Both sides are ours and agreed: the length of a segment stands in the upper half of the CQ
     /// data.
     pub(crate) len_in_data: bool,
+    /// Largest message sent eagerly: our own limit, and no more than the peer said it takes.
+    pub(crate) eager_max: Option<u32>,
     /// Flushes not taken by `test`.
     pub(crate) flushes_out: u16,
     /// One-sided operations not taken by `test`: they share the cap of the messages (2e.8).
@@ -80,6 +82,7 @@ impl<D: Dialect> Comm<D> {
             failure: None,
             writes_out: 0,
             len_in_data: false,
+            eager_max: None,
             flushes_out: 0,
             one_sided_out: 0,
             flying: 0,

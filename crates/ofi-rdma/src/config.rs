@@ -2,7 +2,7 @@
 
 use crate::limits::MAX_RAILS;
 use crate::port::EpName;
-use crate::wire::capability::Capabilities;
+use crate::wire::capability::{Capabilities, EagerLimit};
 
 /// Width of the remote keys in CTRL, decided by each side from its provider: `mr_key_size <= 4`
 /// gives short keys (protocol 2c.4).
@@ -102,11 +102,12 @@ impl Config {
             0
         };
         let wants = carries && !self.lengths_told;
-        Capabilities::new(if wants {
+        let flags = if wants {
             tells | Capabilities::WANTS_LENGTHS
         } else {
             tells
-        })
+        };
+        Capabilities::new(flags).with_eager(EagerLimit::of(self.eager_max))
     }
 
     /// Checks the relations between settings.

@@ -15,6 +15,15 @@ pub enum Event {
         /// The peer's wire id.
         remote_id: u32,
     },
+    /// The peer takes shorter eager messages than we would send: longer ones go by rendezvous.
+    EagerCapped {
+        /// Which.
+        comm: CommKey,
+        /// Our limit, bytes; `None`: eager messages are off.
+        ours: Option<u32>,
+        /// The limit now.
+        theirs: Option<u32>,
+    },
     /// A communicator failed for the first time.
     Failed(CommKey, Failure),
     /// No progress for [`crate::Config::stall_warn_ms`]; said once per stall.

@@ -57,7 +57,10 @@ pub(crate) fn drain<D: Dialect>(world: &mut World, engine: &mut Engine<D>, host:
     }
     while let Some(event) = engine.poll_event() {
         match event {
-            Event::Stray(_) | Event::Connected { .. } | Event::Failed(..) => {}
+            Event::Stray(_)
+            | Event::Connected { .. }
+            | Event::EagerCapped { .. }
+            | Event::Failed(..) => {}
             Event::Stalled { .. } => world.report.stalls += 1,
         }
     }

@@ -245,6 +245,11 @@ impl Side {
         side
     }
 
+    /// A listener to which nobody connects.
+    pub fn spare(&self) -> CommWord {
+        self.spare
+    }
+
     /// Whatever this thread waits for, this side makes progress meanwhile: a peer does so in another
     /// process, and connections of some providers are made only then.
     pub fn watch(&self) {

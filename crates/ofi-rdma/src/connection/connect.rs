@@ -111,6 +111,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return self.fail(key, None, Why::Mismatch { what, ours, theirs });
         }
         let tells = self.config.capabilities().has(Capabilities::TELLS_LENGTHS);
+        let (ours, said) = (self.config.eager_max, answer.capabilities);
+        let eager_max = said.unwrap_or_default().eager.cap(ours);
         match self.resolve_all(&answer, port) {
             Err((lane, cause)) => self.fail(key, None, Why::Unreachable { lane, cause }),
             Ok(peer) => {
@@ -120,6 +122,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 comm.peer = peer;
                 comm.remote_id = answer.local_id;
                 comm.len_in_data = agreed(tells, answer.capabilities, Capabilities::WANTS_LENGTHS);
+                comm.eager_max = eager_max;
                 comm.step(CommInput::AnswerTaken);
                 comm.since_ms = now_ms;
                 comm.moved = true;
@@ -129,6 +132,14 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                     local_id,
                     remote_id,
                 });
+                if eager_max != ours {
+                    let comm = CommKey(key);
+                    self.event(Event::EagerCapped {
+                        comm,
+                        ours,
+                        theirs: eager_max,
+                    });
+                }
                 self.news();
             }
         }

@@ -63,9 +63,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return Ok(Admission::NotNow(why));
         }
         let early = c.window.peek_next();
-        let eager = early == Slot::Empty
-            && c.writes_out == 0
-            && self.config.eager_max.is_some_and(|max| len <= max);
+        let eager =
+            early == Slot::Empty && c.writes_out == 0 && c.eager_max.is_some_and(|max| len <= max);
         let kind = if eager { Kind::EagerSend } else { Kind::Send };
         let request = Request::new(comm.0, kind, buf.region, buf.addr, len);
         let Some(key) = self.new_request(request) else {

@@ -4,12 +4,12 @@
 //! It stands in the tail of control name 0 of CONN and `CONN_RESP`, if that name leaves room:
 //!
 //! ```text
-//! 56  magic u32 | 60  version u16 | 62  flags u16 | 64  crc32 u32 | 68  0 u32
+//! 56  magic u32 | 60  version u16 | 62  flags u16 | 64  crc32 u32 | 68  eager limit u32
 //! ```
 //!
 //! A BASE peer neither sets nor clears these bytes, and may send back bytes that we once sent it
 //! (protocol 2.k 3). So the checksum covers what such a replay changes: the type, both ids, and the
-//! sender's own endpoint names.
+//! sender's own endpoint names, and the word itself.
 
 use super::{le_u16, le_u32, put};
 use crate::port::EpName;
@@ -26,6 +26,56 @@ const MAGIC: u32 = 0x5249_464F;
 /// Version of the word that we write.
 const VERSION: u16 = 1;
 
+/// The longest eager message that a peer takes, as its word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum EagerLimit {
+    /// It did not say.
+    #[default]
+    Unsaid,
+    /// It takes none, not even empty ones.
+    Off,
+    /// It takes messages of so many bytes.
+    Bytes(u32),
+}
+
+impl EagerLimit {
+    /// The setting `eager_max`, told.
+    #[must_use]
+    pub const fn of(eager_max: Option<u32>) -> Self {
+        match eager_max {
+            Some(bytes) => Self::Bytes(bytes),
+            None => Self::Off,
+        }
+    }
+
+    /// What a sender with the setting `ours` may send eagerly to this peer.
+    #[must_use]
+    pub fn cap(self, ours: Option<u32>) -> Option<u32> {
+        match self {
+            Self::Unsaid => ours,
+            Self::Off => None,
+            Self::Bytes(theirs) => ours.map(|ours| ours.min(theirs)),
+        }
+    }
+
+    /// 0: not said; 1: none; else bytes and 2.
+    const fn to_wire(self) -> u32 {
+        match self {
+            Self::Unsaid => 0,
+            Self::Off => 1,
+            Self::Bytes(bytes) => bytes.saturating_add(2),
+        }
+    }
+
+    const fn from_wire(word: u32) -> Self {
+        match word {
+            0 => Self::Unsaid,
+            1 => Self::Off,
+            more => Self::Bytes(more - 2),
+        }
+    }
+}
+
 /// What a peer of ours can do, and wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Capabilities {
@@ -33,6 +83,8 @@ pub struct Capabilities {
     pub version: u16,
     /// One bit each: see the constants.
     pub flags: u16,
+    /// The longest eager message that it takes.
+    pub eager: EagerLimit,
 }
 
 impl Capabilities {
@@ -48,7 +100,14 @@ impl Capabilities {
         Self {
             version: VERSION,
             flags,
+            eager: EagerLimit::Unsaid,
         }
+    }
+
+    /// With what we take eagerly.
+    #[must_use]
+    pub const fn with_eager(self, eager: EagerLimit) -> Self {
+        Self { eager, ..self }
     }
 
     /// Whether all of `flags` are set.
@@ -66,7 +125,7 @@ impl Capabilities {
         put(out, OFFSET + 4, self.version.to_le_bytes());
         put(out, OFFSET + 6, self.flags.to_le_bytes());
         put(out, OFFSET + 8, self.checksum(conn).to_le_bytes());
-        put(out, OFFSET + 12, [0; 4]);
+        put(out, OFFSET + 12, self.eager.to_wire().to_le_bytes());
     }
 
     /// The word of a message, if it is one of its sender's own making.
@@ -77,6 +136,7 @@ impl Capabilities {
         let word = Self {
             version: le_u16(bytes, OFFSET + 4),
             flags: le_u16(bytes, OFFSET + 6),
+            eager: EagerLimit::from_wire(le_u32(bytes, OFFSET + 12)),
         };
         (le_u32(bytes, OFFSET + 8) == word.checksum(conn)).then_some(word)
     }
@@ -88,6 +148,7 @@ impl Capabilities {
         crc.update(&conn.remote_id.to_le_bytes());
         crc.update(&self.version.to_le_bytes());
         crc.update(&self.flags.to_le_bytes());
+        crc.update(&self.eager.to_wire().to_le_bytes());
         let names = |names: &'_ [EpName], used: u8, crc: &mut crc32fast::Hasher| {
             for name in names.iter().take(usize::from(used)) {
                 crc.update(&[name.len]);
@@ -175,8 +236,16 @@ mod tests {
     fn a_base_peer_that_replays_our_bytes_has_no_capabilities() {
         // It overwrites only type, counts, ids and name[0..len) with its own (protocol 2.k 3).
         let ours = bytes(&conn(16));
-        let changes: [(usize, u8); 7] =
-            [(0, 1), (2, 1), (8, 9), (12, 9), (16, 8), (272, 8), (336, 8)];
+        let changes: [(usize, u8); 8] = [
+            (0, 1),
+            (2, 1),
+            (8, 9),
+            (12, 9),
+            (16, 8),
+            (68, 8),
+            (272, 8),
+            (336, 8),
+        ];
         for (at, value) in changes {
             let mut replayed = ours;
             replayed[at] = value;
@@ -184,6 +253,27 @@ mod tests {
             assert_eq!(decoded.capabilities, None, "byte {at} is covered");
         }
         assert_eq!(MAX_RAILS, 4);
+    }
+
+    #[test]
+    fn eager_limits_travel_and_cap() {
+        for eager in [
+            EagerLimit::Unsaid,
+            EagerLimit::Off,
+            EagerLimit::Bytes(0),
+            EagerLimit::Bytes(8192),
+        ] {
+            let mut sent = conn(32);
+            sent.capabilities = sent.capabilities.map(|word| word.with_eager(eager));
+            let got = Conn::decode(&bytes(&sent)).unwrap().capabilities;
+            assert_eq!(got.map(|word| word.eager), Some(eager));
+        }
+        assert_eq!(EagerLimit::Unsaid.cap(Some(9)), Some(9));
+        assert_eq!(EagerLimit::Off.cap(Some(9)), None);
+        assert_eq!(EagerLimit::Bytes(4).cap(Some(9)), Some(4));
+        assert_eq!(EagerLimit::Bytes(9).cap(Some(4)), Some(4));
+        assert_eq!(EagerLimit::Bytes(9).cap(None), None);
+        assert_eq!(EagerLimit::of(None), EagerLimit::Off);
     }
 
     #[test]
