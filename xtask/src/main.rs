@@ -7,8 +7,9 @@
 //!
 //! * [`workspace`]: where things are; [`process`]: running programs with a limit of time
 //! * [`libfabric`]: which libfabrics there are; [`setup`]: getting them
-//! * [`artifacts`]: building the plugin and the `ofi` command
-//! * [`settings`]: providers and sizes for runs over loopback; [`demo`]: the first thing to try
+//! * [`artifacts`]: building the plugins and the `ofi` command
+//! * [`settings`]: providers and sizes for runs over loopback; [`tables`]: which tables of which plugin;
+//!   [`demo`]: the first thing to try
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ mod settings;
 mod setup;
 mod steps;
 mod suite;
+mod tables;
 mod tidy;
 mod workspace;
 
@@ -50,7 +52,7 @@ cargo xtask <command>
       --no-setup      do not install or fetch anything
   setup [--matrix]  install libfabric where it may, or say the line to type;
                     --matrix also gets the other versions and the tools that the tests take
-  build [--release] the plugin (libnccom-net.so) and the ofi command
+  build [--release] the plugins (libnccom-net.so, libnccl-net-ofi.so) and the ofi command
   tidy              sizes, names, unsafe, READMEs, comments; --unsafe lists files with unsafe code
   layers            the arrows of ARCHITECTURE.md against cargo metadata
   needed FILE.so    libraries, symbols and glibc of a built plugin

@@ -22,10 +22,32 @@ const LIBRARIES: [&str; 5] = [
 const GLIBC_MAX: (u32, u32) = (2, 34);
 
 /// What each plugin shows, by file name.
-const SYMBOLS: [(&str, &[&str]); 1] = [(
-    "libnccom-net.so",
-    &["ncclNetPlugin_v4", "ncclNetPlugin_v5", "ncclNetPlugin_v6"],
-)];
+const SYMBOLS: [(&str, &[&str]); 2] = [
+    (
+        "libnccom-net.so",
+        &["ncclNetPlugin_v4", "ncclNetPlugin_v5", "ncclNetPlugin_v6"],
+    ),
+    (
+        "libnccl-net-ofi.so",
+        &[
+            "ncclNetPlugin_v6",
+            "ncclNetPlugin_v7",
+            "ncclNetPlugin_v8",
+            "ncclNetPlugin_v9",
+            "ncclNetPlugin_v10",
+            "ncclNetPlugin_v11",
+            "ncclNetPlugin_v12",
+        ],
+    ),
+];
+
+/// What a plugin of this file name shows.
+pub(crate) fn symbols_of(file_name: &str) -> Option<&'static [&'static str]> {
+    SYMBOLS
+        .iter()
+        .find(|(name, _)| *name == file_name)
+        .map(|(_, symbols)| *symbols)
+}
 
 /// The command: checks one file and says what it found.
 pub(crate) fn run(path: &Path) -> Result<()> {
@@ -62,11 +84,11 @@ fn faults(library: &SharedLibrary, file_name: &str) -> Vec<String> {
             GLIBC_MAX.0, GLIBC_MAX.1
         ));
     }
-    match SYMBOLS.iter().find(|(name, _)| *name == file_name) {
+    match symbols_of(file_name) {
         None => faults.push(format!(
             "no list of symbols is known for a file {file_name}"
         )),
-        Some((_, expected)) => {
+        Some(expected) => {
             let missing = expected
                 .iter()
                 .filter(|e| !library.exported.iter().any(|s| s == *e));

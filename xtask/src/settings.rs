@@ -4,6 +4,7 @@
 use crate::artifacts::Built;
 use crate::libfabric::{Libfabric, PATH_VARIABLE};
 use crate::process::Program;
+use crate::tables::{self, Table, USUAL};
 
 /// What carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub(crate) enum Carrier {
     SharedMemory,
 }
 
-/// A run of `ofi perf` on our plugin.
+/// A run of `ofi perf` on our plugins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) carrier: Carrier,
@@ -25,6 +26,8 @@ pub(crate) struct Load {
     pub(crate) rails: u32,
     /// Where the ranks are.
     pub(crate) hosts: Hosts,
+    /// The tables, dealt out to the ranks in turn.
+    pub(crate) tables: &'static [Table],
     /// What `ofi perf` does: its subcommand and options.
     pub(crate) args: &'static [&'static str],
 }
@@ -44,9 +47,6 @@ const TWO_HOSTS: &str = include_str!("hosts.sh");
 
 /// Where the ranks of two hosts meet.
 const MEETING: &str = "10.77.0.1:7777";
-
-/// The table of the plugin that is used.
-const SYMBOL: &str = "ncclNetPlugin_v6";
 
 /// rxm takes buffers of 16 KiB for every message it is sized for: with these, four ranks of four
 /// rails on libfabric 1.17 take 550 MiB instead of 1300.
@@ -80,6 +80,24 @@ pub(crate) const CHECKS: [Load; 8] = [
     two_hosts(4, &["check", "--check", "--messages", "1000"]),
 ];
 
+/// What is moved through every table of both plugins: few messages, of all sizes.
+pub(crate) const TABLE_CHECKS: [Load; 4] = [
+    light(2, 1, &SHORT),
+    light(2, 4, &SHORT),
+    shm(2, 1, &SHORT),
+    shm(2, 4, &SHORT),
+];
+
+const SHORT: [&str; 7] = [
+    "check",
+    "--check",
+    "--truncate",
+    "--messages",
+    "300",
+    "--max-size",
+    "1M",
+];
+
 const WRAPS: [&str; 8] = [
     "check",
     "--check",
@@ -97,6 +115,7 @@ const fn light(ranks: u32, rails: u32, args: &'static [&'static str]) -> Load {
         ranks,
         rails,
         hosts: Hosts::One,
+        tables: USUAL,
         args,
     }
 }
@@ -107,6 +126,7 @@ const fn tcp(ranks: u32, rails: u32, args: &'static [&'static str]) -> Load {
         ranks,
         rails,
         hosts: Hosts::One,
+        tables: USUAL,
         args,
     }
 }
@@ -117,6 +137,7 @@ const fn shm(ranks: u32, rails: u32, args: &'static [&'static str]) -> Load {
         ranks,
         rails,
         hosts: Hosts::One,
+        tables: USUAL,
         args,
     }
 }
@@ -127,6 +148,7 @@ const fn two_hosts(rails: u32, args: &'static [&'static str]) -> Load {
         ranks: 2,
         rails,
         hosts: Hosts::Two,
+        tables: USUAL,
         args,
     }
 }
@@ -163,8 +185,8 @@ impl Load {
                 .args(["--rendezvous", MEETING, "--devices", "0"]),
         };
         let program = program
-            .args(["--plugin".as_ref(), built.plugin.as_os_str()])
-            .args(["--symbol", SYMBOL, "--ranks", &self.ranks.to_string()])
+            .args(tables::options(self.tables, built))
+            .args(["--ranks", &self.ranks.to_string()])
             .args(["--seed", &seed.to_string(), "--timeout", TIMEOUT_SECONDS])
             .env("FI_PROVIDER", self.provider(libfabric));
         let light: &[(&str, &str)] = match self.carrier {
@@ -253,10 +275,7 @@ mod tests {
             version: version.to_owned(),
             path: "/x/lib.so".into(),
         };
-        let built = Built {
-            plugin: "p.so".into(),
-            ofi: "ofi".into(),
-        };
+        let built = Built::in_dir("built".as_ref());
         load.program(&libfabric, &built, 1).line()
     }
 

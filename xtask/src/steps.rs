@@ -1,6 +1,6 @@
 //! What `cargo xtask test` does, as a table: fast things first.
 
-use crate::settings::{CHECKS, Load};
+use crate::settings::{CHECKS, Load, TABLE_CHECKS};
 
 /// One step of the tests.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,8 @@ pub(crate) struct Step {
     pub(crate) minutes_max: u64,
 }
 
-/// What a step runs. Words in braces are replaced: `{plugin}` by the path of the built plugin.
+/// What a step runs. Words in braces are replaced: `{neuron}` and `{nccl}` by the paths of the built
+/// plugins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     /// cargo with these arguments.
@@ -28,8 +29,10 @@ pub(crate) enum Action {
     EachPublished(&'static [&'static str]),
     /// Another command of this program.
     Xtask(&'static [&'static str]),
-    /// `ofi perf` on our plugin.
+    /// `ofi perf` on our plugins.
     Perf(Load),
+    /// The same for every table that they export.
+    EachTable(Load),
 }
 
 /// What a machine may lack. A step whose need is not met is skipped, by name.
@@ -47,7 +50,7 @@ pub(crate) enum Need {
     Cxx,
     /// Network namespaces, and `ip` to join them.
     Namespaces,
-    /// The release build of the plugin and of `ofi`, by the step [`BUILD`].
+    /// The release build of the plugins and of `ofi`, by the step [`BUILD`].
     Built,
 }
 
@@ -61,7 +64,7 @@ pub(crate) enum On {
 }
 
 /// The step that builds what later ones load.
-pub(crate) const BUILD: &str = "build the plugin";
+pub(crate) const BUILD: &str = "build the plugins";
 
 /// Prints what passing tests print, so that what they skip is named.
 const SHOW: [&str; 2] = ["--", "--show-output"];
@@ -96,6 +99,12 @@ impl Step {
             .on_each_libfabric()
     }
 
+    const fn each_table(load: Load) -> Self {
+        Self::new("every table", Action::EachTable(load))
+            .needs(&[Need::Built])
+            .on_each_libfabric()
+    }
+
     const fn needs(mut self, needs: &'static [Need]) -> Self {
         self.needs = needs;
         self
@@ -123,7 +132,7 @@ impl Step {
 }
 
 /// All of it.
-pub(crate) const STEPS: [Step; 28] = [
+pub(crate) const STEPS: &[Step] = &[
     Step::cargo("format", &["fmt", "--all", "--check"])
         .needs(&[Need::Rustfmt])
         .quick(),
@@ -199,7 +208,8 @@ pub(crate) const STEPS: [Step; 28] = [
     )
     .env(&[("RUSTFLAGS", "--cfg loom")]),
     Step::xtask(BUILD, &["build", "--release"]),
-    Step::xtask("what the plugin needs", &["needed", "{plugin}"]).needs(&[Need::Built]),
+    Step::xtask("what Neuron's plugin needs", &["needed", "{neuron}"]).needs(&[Need::Built]),
+    Step::xtask("what NCCL's plugin needs", &["needed", "{nccl}"]).needs(&[Need::Built]),
     Step::cargo(
         "tests of the fabric crates",
         &[
@@ -219,13 +229,15 @@ pub(crate) const STEPS: [Step; 28] = [
     )
     .on_each_libfabric(),
     Step::cargo(
-        "tests of the plugin",
+        "tests of the plugins",
         &[
             "test",
             "-p",
             "ofi-plugin-edge",
             "-p",
             "ofi-plugin-neuron",
+            "-p",
+            "ofi-plugin-nccl",
             "--tests",
             SHOW[0],
             SHOW[1],
@@ -240,6 +252,8 @@ pub(crate) const STEPS: [Step; 28] = [
             "test",
             "-p",
             "ofi-plugin-neuron",
+            "-p",
+            "ofi-plugin-nccl",
             "--features",
             "panic-probe",
             "--test",
@@ -257,6 +271,10 @@ pub(crate) const STEPS: [Step; 28] = [
     Step::perf("verified bytes", CHECKS[3]),
     Step::perf("verified bytes of many wraps", CHECKS[4]),
     Step::perf("verified bytes of many wraps", CHECKS[5]),
+    Step::each_table(TABLE_CHECKS[0]),
+    Step::each_table(TABLE_CHECKS[1]),
+    Step::each_table(TABLE_CHECKS[2]),
+    Step::each_table(TABLE_CHECKS[3]),
     Step::perf("verified bytes", CHECKS[6]).needs(&[Need::Built, Need::Namespaces]),
     Step::perf("verified bytes", CHECKS[7]).needs(&[Need::Built, Need::Namespaces]),
 ];
@@ -287,7 +305,7 @@ mod tests {
     #[test]
     fn every_verified_load_checks() {
         for step in STEPS {
-            if let Action::Perf(load) = step.action {
+            if let Action::Perf(load) | Action::EachTable(load) = step.action {
                 assert!(load.args.contains(&"--check"), "{}", load.title());
             }
         }

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
@@ -10,12 +9,14 @@ use anyhow::{Context as _, Result};
 use crate::artifacts::Built;
 use crate::libfabric::Libfabric;
 use crate::process::Program;
-use crate::settings;
+use crate::settings::{self, Load};
 use crate::steps::{Action, BUILD, Need, On, Step};
+use crate::tables::PAIRS;
 use crate::workspace::Workspace;
 
-/// The variable by which the plugin's tests learn which file to load.
-const PLUGIN_VARIABLE: &str = "OFI_PLUGIN_PATH";
+/// The variables by which the plugins' tests learn which files to load.
+const NEURON_VARIABLE: &str = "OFI_PLUGIN_PATH";
+const NCCL_VARIABLE: &str = "OFI_NCCL_PLUGIN_PATH";
 
 /// A step, on one libfabric if it runs on each.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(super) struct Planned {
 /// none is still planned, and skipped by name.
 pub(super) fn expand(step: &'static Step, found: &[Libfabric]) -> Vec<Planned> {
     let title = match step.action {
-        Action::Perf(load) => format!("{} ({})", step.name, load.title()),
+        Action::Perf(load) | Action::EachTable(load) => format!("{} ({})", step.name, load.title()),
         _ => step.name.to_owned(),
     };
     match step.on {
@@ -80,22 +81,28 @@ impl Planned {
             Action::EachCrate(args) => for_each_crate(here, args, |_| true)?,
             Action::EachPublished(args) => for_each_crate(here, args, |published| published)?,
             Action::Xtask(args) => {
-                let plugin = built(here).plugin.display().to_string();
-                let args = args.iter().map(|arg| arg.replace("{plugin}", &plugin));
+                let Built { neuron, nccl, .. } = built(here);
+                let [neuron, nccl] = [neuron, nccl].map(|path| path.display().to_string());
+                let named = |arg: &str| arg.replace("{neuron}", &neuron).replace("{nccl}", &nccl);
+                let args = args.iter().map(|arg| named(arg));
                 vec![Program::new(std::env::current_exe()?).args(args)]
             }
-            Action::Perf(load) => {
-                let libfabric = self
-                    .libfabric
-                    .as_ref()
-                    .context("unmet needs are looked at first")?;
-                vec![load.program(libfabric, &built(here), fresh_seed())]
-            }
+            Action::Perf(load) => vec![self.load(load, here)?],
+            Action::EachTable(load) => PAIRS
+                .into_iter()
+                .map(|tables| self.load(Load { tables, ..load }, here))
+                .collect::<Result<_>>()?,
         };
         Ok(programs
             .into_iter()
             .map(|program| self.dressed(program, here))
             .collect())
+    }
+
+    fn load(&self, load: Load, here: &Workspace) -> Result<Program> {
+        let libfabric = self.libfabric.as_ref();
+        let libfabric = libfabric.context("unmet needs are looked at first")?;
+        Ok(load.program(libfabric, &built(here), fresh_seed()))
     }
 
     /// With the environment, directory and limit of the step.
@@ -109,7 +116,10 @@ impl Planned {
             program = program.env(name, value);
         }
         if self.step.needs.contains(&Need::Built) {
-            program = program.env(PLUGIN_VARIABLE, built(here).plugin);
+            let Built { neuron, nccl, .. } = built(here);
+            program = program
+                .env(NEURON_VARIABLE, neuron)
+                .env(NCCL_VARIABLE, nccl);
         }
         program
     }
@@ -136,11 +146,7 @@ fn fresh_seed() -> u64 {
 
 /// Where the step [`BUILD`] puts its files.
 fn built(here: &Workspace) -> Built {
-    let dir = here.target.join("release");
-    Built {
-        plugin: dir.join("libnccom-net.so"),
-        ofi: dir.join("ofi"),
-    }
+    Built::in_dir(&here.target.join("release"))
 }
 
 fn for_each_crate(
@@ -187,12 +193,10 @@ fn unmet(need: Need, here: &Workspace, failed: &BTreeSet<&str>) -> Option<String
             "no network namespaces here: it takes unshare, and ip (sudo apt-get install -y iproute2)",
         ),
         Need::Built => {
-            let Built { plugin, ofi } = built(here);
-            let exist = |files: [PathBuf; 2]| files.iter().all(|file| file.exists());
-            let is_met = !failed.contains(BUILD) && exist([plugin, ofi]);
+            let is_met = !failed.contains(BUILD) && built(here).is_complete();
             (
                 is_met,
-                "the plugin is not built: cargo xtask build --release",
+                "the plugins are not built: cargo xtask build --release",
             )
         }
     };
@@ -212,7 +216,7 @@ mod tests {
             path: "x".into(),
         };
         let two = [of("1.17.0"), of("2.5.1")];
-        for step in &STEPS {
+        for step in STEPS {
             let each = step.on == On::EachLibfabric;
             assert_eq!(
                 expand(step, &two).len(),
