@@ -30,6 +30,7 @@ const ALLOWED: &[Arrows] = &[
     arrows("ofi-sched", &[], &[]),
     arrows("ofi-pools", &[], &[]),
     arrows("ofi-topo", &[], &[]),
+    arrows("ofi-trace", &[], &[]),
     arrows(
         "ofi-rdma",
         &["ofi-imm", "ofi-sched", "ofi-pools"],
@@ -54,6 +55,7 @@ const ALLOWED: &[Arrows] = &[
             "efa-fabric",
             "ofi-sys",
             "ofi-topo",
+            "ofi-trace",
         ],
         &["ofi-sim"],
     ),
@@ -64,7 +66,7 @@ const ALLOWED: &[Arrows] = &[
         &["ofi-plugin-edge"],
         &["ofi-plugin-neuron"],
     ),
-    arrows("ofi-tools", &["ofi-net"], &[]),
+    arrows("ofi-tools", &["ofi-rdma", "ofi-trace"], &[]),
     arrows(
         "examples",
         &["ofi-imm", "ofi-sched", "ofi-sim", "ofi-net"],
@@ -74,7 +76,7 @@ const ALLOWED: &[Arrows] = &[
 ];
 
 /// The crates without system calls, libfabric, threads and clocks.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "ofi-imm",
     "ofi-sched",
     "ofi-pools",
@@ -82,6 +84,7 @@ const PURE: [&str; 7] = [
     "ofi-rdma",
     "ofi-sendrecv",
     "ofi-sim",
+    "ofi-trace",
 ];
 
 /// What no pure crate may reach in what it ships, however many steps away.

@@ -10,6 +10,7 @@ use ofi_rdma::ConfigError;
 use crate::error::{Code, NetError};
 use crate::params::{Flavour, Id, Note, Status, TABLE, Values};
 use crate::platform::{self, Platform};
+use crate::trace::{MIB, TraceConfig};
 
 /// Settings of one [`crate::Transport`]. Names in brackets are the parameters they come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +77,8 @@ pub struct Config {
     /// Take the addressing that the provider offers first, instead of asking it for virtual addresses:
     /// offsets and our own keys on TCP. A matter of tests; no parameter sets it.
     pub provider_addressing: bool,
+    /// Write a wire trace (`TRACE_FILE`, `TRACE_MAX`).
+    pub trace: Option<TraceConfig>,
     /// What stands for `/` where facts about the host are read (`sys/`, `proc/`); tests give a
     /// directory of their own.
     pub fs_root: PathBuf,
@@ -199,9 +202,17 @@ impl Config {
             flush: !values.flag(Id::GdrFlushDisable),
             net_latency_us: u16::try_from(values.number(Id::NetLatency)).ok(),
             provider_addressing: false,
+            trace: trace(values),
             fs_root: Path::new("/").to_owned(),
         }
     }
+}
+
+fn trace(values: &Values) -> Option<TraceConfig> {
+    Some(TraceConfig {
+        file: non_empty(values, Id::TraceFile)?,
+        bytes_max: MIB * non_negative(values, Id::TraceMax),
+    })
 }
 
 /// The range of the parameter starts at 0 or above.

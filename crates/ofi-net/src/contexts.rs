@@ -88,6 +88,14 @@ impl Contexts {
         Some(owner)
     }
 
+    /// Whose operation `context` is of, while it is in flight.
+    pub(crate) fn owner(&self, context: *mut core::ffi::c_void) -> Option<Owner> {
+        match *self.entries.get(self.index(context)? as usize)? {
+            Entry::InUse(owner) => Some(owner),
+            Entry::Free { .. } => None,
+        }
+    }
+
     /// Operations in flight.
     #[cfg(test)]
     pub(crate) const fn in_use(&self) -> u32 {

@@ -17,6 +17,7 @@ use crate::properties::Properties;
 use crate::registry::{Registry, Seat};
 use crate::select::{self, Nic};
 use crate::thread::ThreadId;
+use crate::trace::TraceFile;
 use efa_fabric::{Info, InfoBuf, Library};
 use ofi_rdma::{CommKey, EpName};
 use ofi_topo::{DeviceGroup, Grouping, Rule, UserGroups, group};
@@ -60,6 +61,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) config: &'a Config,
     /// Where its lines go.
     pub(crate) log: &'a Arc<dyn Log>,
+    /// The wire trace, if there is one.
+    pub(crate) trace: Option<&'a Arc<TraceFile>>,
 }
 
 impl Device {
@@ -199,6 +202,7 @@ impl Device {
             rails: &rails,
             config: opening.config,
             label: &label,
+            trace: opening.trace,
         };
         Domain::open(&plan, Arc::clone(opening.log))
     }

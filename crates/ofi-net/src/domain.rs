@@ -17,6 +17,7 @@ use crate::report::{Note, Reporter};
 use crate::rx::{EAGER_BYTES_MIN, Limits, Receives};
 use crate::slab::{FLUSH_PAGE, Slab};
 use crate::sync::{DomainLock, Poisoned};
+use crate::trace::{Trace, TraceFile};
 use crate::transport::round_bytes;
 use core::mem;
 use efa_fabric::{
@@ -59,6 +60,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) config: &'a Config,
     /// What the device is called in the log.
     pub(crate) label: &'a str,
+    /// Where what goes over its rails is written down.
+    pub(crate) trace: Option<&'a Arc<TraceFile>>,
 }
 
 /// One rail while it is being opened.
@@ -84,6 +87,7 @@ impl Domain {
             rails,
             config,
             label,
+            trace,
         } = *plan;
         let Some(&first) = rails.first() else {
             return Err(NetError::new(
@@ -99,7 +103,9 @@ impl Domain {
         }
         let settings = engine_config(config, first, &opened)?;
         let engine = Engine::new(settings)?;
-        let (core, registrar) = assemble(engine, config, first, opened)?;
+        let (mut core, registrar) = assemble(engine, config, first, opened)?;
+        core.port.trace = trace.map(|file| Box::new(Trace::new(Arc::clone(file))));
+        core.port.trace_endpoints(first.addr_format());
         let cache = match config.mr_cache {
             true => Some(cached::cache(round_bytes(), Arc::clone(&registrar))?),
             false => None,
@@ -433,6 +439,7 @@ fn assemble(
         flush_page,
         registrar: Arc::clone(&registrar),
         notes: Vec::new(),
+        trace: None,
     };
     let batch = config
         .cq_read_count

@@ -30,6 +30,7 @@
 //! | `sync`, `fork`, `thread`, `clock` | the domain's lock, knowing a forked child, and a thread that ended, time |
 //! | [`params`], [`config`], `platform`, [`select`], [`properties`] | settings, instance types, which NICs, what is told of them |
 //! | [`error`], [`log`], `report` | coded errors, the log's seam, events to lines |
+//! | `trace` | the wire trace: what went over each rail, into a file |
 //!
 //! Not here: the C ABI (`plugin/`), the protocol (`ofi-rdma`), libfabric's types (`efa-fabric`).
 
@@ -66,6 +67,7 @@ mod slab;
 mod sync;
 mod teardown;
 mod thread;
+mod trace;
 mod transport;
 
 pub use config::Config;
@@ -73,6 +75,7 @@ pub use error::{Code, NetError};
 pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use properties::Properties;
 pub use region::MemoryKind;
+pub use trace::TraceConfig;
 pub use transport::{LocalMemory, RemoteMemory, Transport};
 
 #[doc(inline)]

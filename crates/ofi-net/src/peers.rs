@@ -38,6 +38,11 @@ impl Peers {
         }
     }
 
+    /// Our own name.
+    pub(crate) const fn own(&self) -> &EpName {
+        &self.shape.own
+    }
+
     /// The address of the endpoint called `name`, inserted if it is new here.
     ///
     /// # Errors

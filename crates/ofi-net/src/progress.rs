@@ -14,7 +14,8 @@ use crate::report::Note;
 use crate::rx::{Lanes, lanes};
 use efa_fabric::{CompletionError, CompletionFlags, Cq, CqEntry, CqPoll};
 use ofi_pools::Slot;
-use ofi_rdma::{Cause, CommKey, Engine, Lane, RxFate, RxId};
+use ofi_rdma::{Cause, CommKey, Engine, Lane, RxFate, RxId, Token};
+use ofi_trace::Record;
 use std::collections::HashMap;
 
 /// Completions taken by one read, when the user did not say (`OFI_NCCL_CQ_READ_COUNT`).
@@ -109,6 +110,9 @@ impl Core {
         while let Some(event) = engine.poll_event() {
             port.note(Note::Event(event));
         }
+        if let Some(trace) = &mut port.trace {
+            trace.flush();
+        }
     }
 
     /// Fills every lane up to its target: after that has grown.
@@ -191,6 +195,9 @@ impl Demux<'_> {
     /// rest is told by what was posted.
     #[inline]
     fn entry(&mut self, entry: &CqEntry) {
+        if self.port.trace.is_some() {
+            self.trace(entry);
+        }
         if entry.flags().contains(CompletionFlags::REMOTE_WRITE) {
             let known = !(self.lengths_missing && entry.is_empty());
             let len = known.then_some(entry.len() as u64);
@@ -208,15 +215,51 @@ impl Demux<'_> {
         }
     }
 
+    /// Writes a good completion down, before anything becomes of it.
+    #[cold]
+    fn trace(&mut self, entry: &CqEntry) {
+        let Port {
+            trace: Some(trace),
+            contexts,
+            ..
+        } = &mut *self.port
+        else {
+            return;
+        };
+        let (data, len) = (entry.data(), entry.len() as u64);
+        if entry.flags().contains(CompletionFlags::REMOTE_WRITE) {
+            let known = !(self.lengths_missing && entry.is_empty());
+            let len = known.then_some(len);
+            return trace.keep(Lane::data(self.rail), Record::RemoteWrite { data, len });
+        }
+        match contexts.owner(entry.context().cast()) {
+            Some(Owner::Post(Token(token))) => {
+                trace.keep(Lane::data(self.rail), Record::Done { token });
+            }
+            Some(Owner::Control(Token(token), _)) => {
+                trace.keep(Lane::control(self.rail), Record::Done { token });
+            }
+            Some(Owner::Receive(lane, _))
+                if entry.flags().contains(CompletionFlags::REMOTE_CQ_DATA) =>
+            {
+                trace.keep(lane, Record::Eager { data, len });
+            }
+            // With its bytes, once they are lent.
+            Some(Owner::Receive(..)) | None => {}
+        }
+    }
+
     fn received(&mut self, lane: Lane, slot: Slot, entry: &CqEntry) {
         let buffer = self.port.receives.received(lane, slot);
         // Eager or control is told by CQ data alone (trap 1).
         if !entry.flags().contains(CompletionFlags::REMOTE_CQ_DATA) {
-            let engine = &mut *self.engine;
-            let lent = self
-                .port
-                .receives
-                .lend(&buffer, entry.len(), |bytes| engine.on_control(bytes));
+            let (engine, trace) = (&mut *self.engine, &mut self.port.trace);
+            let lent = self.port.receives.lend(&buffer, entry.len(), |message| {
+                if let Some(trace) = trace {
+                    trace.keep(lane, Record::Control { message });
+                }
+                engine.on_control(message);
+            });
             debug_assert!(lent.is_some(), "a completed receive has a buffer");
         } else if lane.is_control() {
             self.unowned(|| format!("CQ data on a control endpoint: {entry:?}"));
@@ -254,7 +297,17 @@ impl Demux<'_> {
             errno: error.errno().code(),
             provider_errno: error.prov_errno(),
         };
-        match self.port.contexts.finish(error.context().cast()) {
+        let owner = self.port.contexts.finish(error.context().cast());
+        if let Some(trace) = &mut self.port.trace {
+            let (lane, token) = match owner {
+                Some(Owner::Post(token)) => (Lane::data(self.rail), Some(token)),
+                Some(Owner::Control(token, _)) => (Lane::control(self.rail), Some(token)),
+                Some(Owner::Receive(lane, _)) => (lane, None),
+                None => (Lane::data(self.rail), None),
+            };
+            trace.failed(lane, token, cause);
+        }
+        match owner {
             Some(Owner::Post(token)) => self.engine.on_failed(token, cause),
             Some(Owner::Control(token, slot)) => {
                 self.port.give_send(slot);

@@ -26,6 +26,7 @@ use crate::regions::{FLUSH_REGION, Regions};
 use crate::report::Note;
 use crate::rx::{Arrived, Receives};
 use crate::slab::{SEND_SLAB, Slab, SlabSource};
+use crate::trace::Trace;
 use efa_fabric::{
     Context2, Endpoint, FabricError, PeerAddr as FiAddr, Posted, Sink, Source, Target,
 };
@@ -75,6 +76,8 @@ pub(crate) struct Port {
     pub(crate) registrar: Arc<Registrar>,
     /// For the log, once the domain is left.
     pub(crate) notes: Vec<Note>,
+    /// Where all of it is written down, if it is.
+    pub(crate) trace: Option<Box<Trace>>,
 }
 
 /// A number of the engine as an address of this process.
@@ -114,7 +117,7 @@ const GONE: Outcome = Outcome::Failed(Cause::errno(libc::EFAULT));
 const NO_LANE: Outcome = Outcome::Failed(Cause::errno(libc::ENODEV));
 
 impl Port {
-    fn lane(&self, lane: Lane) -> Option<&LaneEnd> {
+    pub(crate) fn lane(&self, lane: Lane) -> Option<&LaneEnd> {
         self.lanes.get(lane.index())?.as_ref()
     }
 
@@ -312,6 +315,9 @@ impl Port {
 
     /// Keeps something for the log; the first ones, when there are very many.
     pub(crate) fn note(&mut self, note: Note) {
+        if let Some(trace) = &mut self.trace {
+            trace.note(&note);
+        }
         if self.notes.len() < NOTES_MAX {
             self.notes.push(note);
         }
@@ -390,8 +396,8 @@ fn injected(posted: Result<Posted, FabricError>) -> Outcome {
     }
 }
 
-impl RailPort for Port {
-    fn post(&mut self, post: &Post) -> Outcome {
+impl Port {
+    fn offer(&mut self, post: &Post) -> Outcome {
         let rail = post.lane().rail();
         match *post.wire() {
             Wire::Control { peer, len } => self.control(post, fi(peer), usize::from(len)),
@@ -458,11 +464,26 @@ impl RailPort for Port {
             } => self.get(post, target, region, (addr, len)),
         }
     }
+}
+
+impl RailPort for Port {
+    #[inline]
+    fn post(&mut self, post: &Post) -> Outcome {
+        let outcome = self.offer(post);
+        if self.trace.is_some() {
+            self.trace_post(post, outcome);
+        }
+        outcome
+    }
 
     fn resolve(&mut self, lane: Lane, name: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Cause> {
-        match self.lanes.get_mut(lane.index()) {
-            Some(Some(end)) => end.peers.resolve(name),
-            _ => Err(Cause::errno(libc::ENODEV)),
+        let Some(Some(end)) = self.lanes.get_mut(lane.index()) else {
+            return Err(Cause::errno(libc::ENODEV));
+        };
+        let resolved = end.peers.resolve(name);
+        if let (Some(trace), Ok(PeerAddr(peer))) = (&mut self.trace, resolved) {
+            trace.peer(lane, peer, name);
         }
+        resolved
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::error::NetError;
 use crate::log::{self, Log, Repeats, Subsys};
+use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use ofi_rdma::{Event, Lane, Stray};
 
@@ -34,6 +35,74 @@ pub(crate) enum Note {
     },
 }
 
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event(event) => write_event(f, *event),
+            // Some providers do not say by how much (0).
+            Self::Truncated { lane, lost: _ } if lane.is_control() => write!(
+                f,
+                "{}: a message longer than any control message was dropped; likely: what sent it is no \
+                 peer of ours",
+                name(*lane)
+            ),
+            Self::Truncated { lane, lost } => {
+                write!(f, "{}: a message of a peer is ", name(*lane))?;
+                if *lost > 0 {
+                    write!(f, "{lost} bytes ")?;
+                }
+                f.write_str(
+                    "longer than the receive buffers; likely: OFI_NCCL_EAGER_MAX_SIZE differs between \
+                     ranks; do: set it alike on all ranks",
+                )
+            }
+            Self::Receive { lane, text } => {
+                write!(f, "{}: a posted receive failed: {text}", name(*lane))
+            }
+            Self::Unowned { rail, text } => {
+                write!(f, "rail {rail}: an error for no operation of ours: {text}")
+            }
+        }
+    }
+}
+
+fn write_event(f: &mut fmt::Formatter<'_>, event: Event) -> fmt::Result {
+    match event {
+        Event::Connected {
+            local_id,
+            remote_id,
+            ..
+        } => write!(
+            f,
+            "communicator {local_id} connected, {remote_id} at the peer"
+        ),
+        Event::EagerCapped { ours, theirs, .. } => {
+            let shown = |max: Option<u32>| max.map_or(-1, i64::from);
+            let (ours, theirs) = (shown(ours), shown(theirs));
+            write!(
+                f,
+                "OFI_NCCL_EAGER_MAX_SIZE is {ours} here and {theirs} at a peer: longer messages to it wait \
+                 for its receive; set it alike on all ranks"
+            )
+        }
+        Event::Failed(_, failure) => write!(f, "{}", NetError::from(failure)),
+        Event::Stalled {
+            local_id,
+            stage,
+            oldest_seq,
+            outstanding,
+            idle_ms,
+            ..
+        } => write!(
+            f,
+            "communicator {local_id} without progress for {idle_ms} ms: {stage}; {outstanding} requests \
+             outstanding, oldest message {oldest_seq}; see the peer's log; OFI_NCCL_STALL_WARN is this \
+             bound in seconds"
+        ),
+        Event::Stray(stray) => write!(f, "dropped {stray:?}"),
+    }
+}
+
 /// Thins out what can repeat.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
@@ -51,90 +120,38 @@ impl Reporter {
         for note in notes {
             match note {
                 Note::Event(event) => self.event(log, label, *event),
-                // Some providers do not say by how much (0).
-                Note::Truncated { lane, lost: _ } if lane.is_control() => {
-                    self.thinned(log, &self.receives, || {
-                        format!(
-                            "{label} {}: a message longer than any control message was dropped; \
-                             likely: what sent it is no peer of ours",
-                            name(*lane)
-                        )
-                    });
+                Note::Truncated { .. } | Note::Receive { .. } => {
+                    self.thinned(log, &self.receives, || format!("{label} {note}"));
                 }
-                Note::Truncated { lane, lost } => self.thinned(log, &self.receives, || {
-                    let lost = if *lost == 0 { String::new() } else { format!("{lost} bytes ") };
-                    format!(
-                        "{label} {}: a message of a peer is {lost}longer than the receive \
-                         buffers; likely: OFI_NCCL_EAGER_MAX_SIZE differs between ranks; do: set it \
-                         alike on all ranks",
-                        name(*lane)
-                    )
-                }),
-                Note::Receive { lane, text } => self.thinned(log, &self.receives, || {
-                    format!("{label} {}: a posted receive failed: {text}", name(*lane))
-                }),
-                Note::Unowned { rail, text } => self.thinned(log, &self.unowned, || {
-                    format!("{label} rail {rail}: an error for no operation of ours: {text}")
-                }),
+                Note::Unowned { .. } => {
+                    self.thinned(log, &self.unowned, || format!("{label} {note}"));
+                }
             }
         }
     }
 
     fn event(&self, log: &dyn Log, label: &str, event: Event) {
+        let text = || format!("{label}: {}", Note::Event(event));
         match event {
-            Event::Connected {
-                local_id,
-                remote_id,
-                ..
-            } => log::info(log, Subsys::Net, || {
-                format!("{label}: communicator {local_id} connected, {remote_id} at the peer")
-            }),
-            Event::EagerCapped { ours, theirs, .. } => self.capped(log, label, ours, theirs),
-            Event::Failed(_, failure) => {
-                log::warn(log, Subsys::Net, || {
-                    format!("{label}: {}", NetError::from(failure))
-                });
-            }
-            Event::Stalled {
-                local_id,
-                stage,
-                oldest_seq,
-                outstanding,
-                idle_ms,
-                ..
-            } => {
-                log::warn(log, Subsys::Net, || {
-                    format!(
-                        "{label}: communicator {local_id} without progress for {idle_ms} ms: {stage}; \
-                         {outstanding} requests outstanding, oldest message {oldest_seq}; see the \
-                         peer's log; OFI_NCCL_STALL_WARN is this bound in seconds"
-                    )
-                });
-            }
+            Event::EagerCapped { .. } => self.capped(log, text),
+            Event::Connected { .. } => log::info(log, Subsys::Net, text),
+            Event::Failed(..) | Event::Stalled { .. } => log::warn(log, Subsys::Net, text),
             Event::Stray(stray) => self.stray(log, label, stray),
         }
     }
 
     /// Once: it is the same for all communicators to a peer, and likely to all peers.
-    fn capped(&self, log: &dyn Log, label: &str, ours: Option<u32>, theirs: Option<u32>) {
-        if self.capped.swap(true, Ordering::Relaxed) {
-            return;
+    /// Once: it is the same for every connection to hosts with that setting.
+    fn capped(&self, log: &dyn Log, text: impl FnOnce() -> String) {
+        if !self.capped.swap(true, Ordering::Relaxed) {
+            log::warn(log, Subsys::Net, text);
         }
-        let shown = |max: Option<u32>| max.map_or(-1, i64::from);
-        log::warn(log, Subsys::Net, || {
-            format!(
-                "{label}: OFI_NCCL_EAGER_MAX_SIZE is {} here and {} at a peer: longer messages to it \
-                 wait for its receive; set it alike on all ranks",
-                shown(ours),
-                shown(theirs)
-            )
-        });
     }
 
     fn stray(&self, log: &dyn Log, label: &str, stray: Stray) {
         if let Some(n) = self.strays.permit() {
             log::trace(log, Subsys::Net, || {
-                format!("{label}: dropped {stray:?}, number {n}")
+                format!("{label}: {}, number {n}", Note::Event(Event::Stray(stray)))
             });
         }
     }

@@ -19,6 +19,7 @@ use crate::handle_words::{CommWord, MrWord, Parts, ReqWord};
 use crate::log::{self, Log, Subsys};
 use crate::properties::Properties;
 use crate::registry::{Registry, Seat};
+use crate::trace::TraceFile;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicUsize;
 use ofi_pools::Key;
@@ -45,6 +46,7 @@ pub struct Transport {
     registry: ManuallyDrop<Registry>,
     devices: ManuallyDrop<Vec<Device>>,
     config: Config,
+    trace: Option<Arc<TraceFile>>,
     log: Arc<dyn Log>,
     fork: ForkGuard,
     /// Whose turn it is in [`Transport::nudge`].
@@ -69,10 +71,12 @@ impl Transport {
         for device in &devices {
             log::info(&*log, Subsys::Init, || device.describe());
         }
+        let trace = open_trace(&config, &log);
         Ok(Self {
             registry: ManuallyDrop::new(Registry::new()),
             devices: ManuallyDrop::new(devices),
             config,
+            trace,
             log,
             fork: ForkGuard::new(),
             nudged: AtomicUsize::new(0),
@@ -171,6 +175,7 @@ impl Transport {
             registry: &self.registry,
             config: &self.config,
             log: &self.log,
+            trace: self.trace.as_ref(),
         }
     }
 
@@ -225,6 +230,15 @@ impl Transport {
         }
         stale(Code::StaleRegion, "memory handle", word.to_bits())
     }
+}
+
+/// The trace that was asked for. A job is not lost for want of one.
+fn open_trace(config: &Config, log: &Arc<dyn Log>) -> Option<Arc<TraceFile>> {
+    let wanted = config.trace.as_ref()?;
+    let opened = TraceFile::create(wanted, &config.fs_root, Arc::clone(log));
+    opened
+        .map_err(|error| log::warn(&**log, Subsys::Init, || error.to_string()))
+        .ok()
 }
 
 impl Drop for Transport {

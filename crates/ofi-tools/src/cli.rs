@@ -28,6 +28,13 @@ pub(crate) enum Command {
     /// Ends with status 0 if all is well, 1 if a rank failed or bytes were wrong, 2 for a bad
     /// command line, 3 if something did not move or took too long.
     Perf(Box<PerfArgs>),
+    /// Shows wire traces: what went over each rail, decoded
+    ///
+    /// Processes that run with `OFI_NCCL_TRACE_FILE=PATH` set write them (%p in it is the process id, %h
+    /// the host). Several files become one list in the order of time. Signs: > given to the provider,
+    /// . completed, < arrived, ! failed, - something else. Ends with status 0, 1 if a file is damaged,
+    /// 2 if one cannot be read or is no trace.
+    Trace(crate::trace::TraceArgs),
     /// One rank of a run (started by `ofi perf` itself)
     #[command(hide = true)]
     PerfRank(RankArgs),

@@ -9,6 +9,7 @@
 //!   bench    what a rank does (mesh, flows, check, collectives)
 //!     abi      the plugin's C ABI; all unsafe code is there
 //!   report   table, JSON, SVG, live line; all printing is there
+//! trace    reads wire traces
 //! size     byte counts as people write them
 //! ```
 //!
@@ -22,6 +23,7 @@ mod coord;
 mod perf;
 mod report;
 mod size;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -41,6 +43,7 @@ pub fn run() -> ExitCode {
     };
     match cli.command {
         cli::Command::Perf(args) => perf::run(&args),
+        cli::Command::Trace(args) => trace::run(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),
     }
 }

@@ -112,6 +112,10 @@ codes! {
     UnknownParameter = 204, EINVAL, "a parameter of this name does not exist",
         ["a typing error"],
         "correct the name or unset it; docs/tuning.md lists all";
+    /// The file of a wire trace.
+    TraceFile = 205, EIO, "the wire trace cannot be written",
+        ["the directory of OFI_NCCL_TRACE_FILE does not exist or is not writable here", "the disk is full"],
+        "correct or unset OFI_NCCL_TRACE_FILE; the job runs on without a trace";
     /// A NULL pointer where one is needed.
     NullArgument = 301, EINVAL, "a pointer argument is NULL",
         ["a call out of order", "an earlier call failed and its result was not looked at"],

@@ -248,6 +248,8 @@ table! {
     ConnectTimeout = number("OFI_NCCL_CONNECT_TIMEOUT", 120, (1, DAY_S), "bound of connect and of v4 accept, seconds");
     StallWarn = number("OFI_NCCL_STALL_WARN", 60, (0, DAY_S), "report a communicator with requests and no progress after so many seconds; 0: never");
     StallFail = number("OFI_NCCL_STALL_FAIL", 0, (0, DAY_S), "fail a communicator with requests and no progress after so many seconds; 0: never");
+    TraceFile = text("OFI_NCCL_TRACE_FILE", None, "write a wire trace here, for `ofi trace`; %p is the process id (appended if it is not there), %h the host; unset or empty: none");
+    TraceMax = number("OFI_NCCL_TRACE_MAX", 1024, (1, 1 << 20), "MiB that a wire trace takes at most");
     LibfabricPath = text("OFI_NCCL_LIBFABRIC_PATH", None, "the libfabric.so.1 to load, or the directory that holds it").alias("OFI_LIBFABRIC_PATH");
     NicGroups = text("OFI_NCCL_NIC_GROUPS", None, "devices made by hand: NICs separated by commas, devices by semicolons");
     DisableEfaVersionCheck = flag("OFI_NCCL_DISABLE_EFA_VERSION_CHECK", false, "use the EFA provider of libfabric before 1.22 too (tests)");

@@ -1,0 +1,171 @@
+//! The wire trace: what went over each rail, as it happens (`OFI_NCCL_TRACE_FILE`).
+//!
+//! ```text
+//! Port::post ----+
+//! Port::resolve -+--> Trace (of a domain) --> TraceFile (of the process) ~~~> ofi trace
+//! harvest -------+       records of a pass       one write a pass
+//! ```
+//!
+//! Off, it costs one look at an `Option` an operation. On, it reads the clock for every record and makes a
+//! system call for every pass with records: for finding faults, not for measuring.
+
+mod file;
+mod port;
+
+pub use file::TraceConfig;
+pub(crate) use file::{MIB, TraceFile};
+
+use crate::report::Note;
+use ofi_rdma::limits::CONTROL_BUFFER_BYTES;
+use ofi_rdma::{Cause, Outcome, Post, Remote, Token, Wire};
+use ofi_trace::{Lane, Op, Record, Stamped};
+use std::sync::Arc;
+
+/// Records kept before they are written in the middle of a pass.
+const PENDING_BYTES_MAX: usize = 1 << 16;
+
+/// What one domain writes.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    file: Arc<TraceFile>,
+    domain: u16,
+    pending: Vec<u8>,
+    /// The last operation of each lane that the provider was too busy for: it is offered over and over,
+    /// and written down once.
+    busy: [Option<Token>; ofi_rdma::Lane::COUNT_MAX],
+}
+
+const fn lane_of(lane: ofi_rdma::Lane) -> Lane {
+    if lane.is_control() {
+        Lane::control(lane.rail())
+    } else {
+        Lane::data(lane.rail())
+    }
+}
+
+impl Trace {
+    pub(crate) fn new(file: Arc<TraceFile>) -> Self {
+        Self {
+            domain: file.next_domain(),
+            file,
+            pending: Vec::new(),
+            busy: [None; ofi_rdma::Lane::COUNT_MAX],
+        }
+    }
+
+    /// Keeps a record.
+    pub(crate) fn keep(&mut self, lane: ofi_rdma::Lane, record: Record<'_>) {
+        let stamped = Stamped {
+            at_ns: self.file.now_ns(),
+            domain: self.domain,
+            lane: lane_of(lane),
+            record,
+        };
+        stamped.encode(&mut self.pending);
+        if self.pending.len() > PENDING_BYTES_MAX {
+            self.flush();
+        }
+    }
+
+    /// Writes what was kept; after every pass.
+    pub(crate) fn flush(&mut self) {
+        if !self.pending.is_empty() {
+            self.file.append(&self.pending);
+            self.pending.clear();
+        }
+    }
+
+    /// An operation that was offered to the provider, and what it said. `own` is our own address, which
+    /// reads of our own memory go through.
+    #[cold]
+    pub(crate) fn post(&mut self, post: &Post, outcome: Outcome, own: u64) {
+        if self.is_repeated(post, outcome) {
+            return;
+        }
+        let mut message = [0; CONTROL_BUFFER_BYTES];
+        let written = match post.wire() {
+            Wire::Control { .. } => post.encode(&mut message),
+            _ => 0,
+        };
+        let (op, [peer, len, data, remote_addr, remote_key]) = describe(post.wire(), own);
+        let record = Record::Post {
+            op,
+            outcome: said(outcome),
+            token: post.token().0,
+            peer,
+            len,
+            data,
+            remote_addr,
+            remote_key,
+            message: message.get(..written).unwrap_or(&[]),
+        };
+        self.keep(post.lane(), record);
+    }
+
+    /// What is kept for the log is kept here too.
+    #[cold]
+    pub(crate) fn note(&mut self, note: &Note) {
+        let text = note.to_string();
+        self.keep(ofi_rdma::Lane::data(0), Record::Note { text: &text });
+    }
+
+    /// A completion that is an error.
+    #[cold]
+    pub(crate) fn failed(&mut self, lane: ofi_rdma::Lane, token: Option<Token>, cause: Cause) {
+        let record = Record::Failed {
+            token: token.map(|token| token.0),
+            errno: cause.errno,
+            provider_errno: cause.provider_errno,
+        };
+        self.keep(lane, record);
+    }
+
+    fn is_repeated(&mut self, post: &Post, outcome: Outcome) -> bool {
+        let Some(busy) = self.busy.get_mut(post.lane().index()) else {
+            return false;
+        };
+        let now = (outcome == Outcome::Busy).then(|| post.token());
+        let repeated = now.is_some() && *busy == now;
+        *busy = now;
+        repeated
+    }
+}
+
+const fn said(outcome: Outcome) -> ofi_trace::Outcome {
+    match outcome {
+        Outcome::Accepted => ofi_trace::Outcome::Accepted,
+        Outcome::Completed => ofi_trace::Outcome::Injected,
+        Outcome::Busy => ofi_trace::Outcome::Busy,
+        Outcome::Failed(cause) => ofi_trace::Outcome::Failed { errno: cause.errno },
+    }
+}
+
+/// The call, and its peer, bytes, CQ data, remote address and remote key.
+fn describe(wire: &Wire, own: u64) -> (Op, [u64; 5]) {
+    match *wire {
+        Wire::Control { peer, len } => (Op::Control, [peer.0, u64::from(len), 0, 0, 0]),
+        Wire::Eager { peer, len, imm, .. } => {
+            (Op::Eager, [peer.0, u64::from(len), u64::from(imm), 0, 0])
+        }
+        Wire::Write {
+            peer,
+            len,
+            remote_addr,
+            remote_key,
+            data,
+            ..
+        } => {
+            let op = data.map_or(Op::Write, |_| Op::WriteData);
+            let fields = [peer.0, len, data.unwrap_or(0), remote_addr, remote_key];
+            (op, fields)
+        }
+        Wire::EagerCopy { len, .. } => (Op::EagerCopy, [own, u64::from(len), 0, 0, 0]),
+        Wire::FlushRead { addr, .. } => (Op::Flush, [own, 4, 0, addr, 0]),
+        Wire::Put { target, len, .. } => (Op::OneSidedWrite, remote(target, len)),
+        Wire::Get { target, len, .. } => (Op::OneSidedRead, remote(target, len)),
+    }
+}
+
+fn remote(target: Remote, len: u32) -> [u64; 5] {
+    [target.peer.0, u64::from(len), 0, target.addr, target.key]
+}
