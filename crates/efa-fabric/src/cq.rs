@@ -2,10 +2,14 @@
 
 use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
+use core::marker::PhantomData;
 use core::ptr;
 use std::sync::Arc;
 
-use ofi_sys::bindings::{FI_CQ_FORMAT_DATA, fi_cq_attr, fi_cq_data_entry, fid_cq};
+use ofi_sys::bindings::{
+    FI_CQ_FORMAT_DATA, FI_CQ_FORMAT_TAGGED, fi_cq_attr, fi_cq_data_entry, fi_cq_tagged_entry,
+    fid_cq,
+};
 use ofi_sys::errno::{FI_EAGAIN, FI_EAVAIL};
 use ofi_sys::grown::{Padded, fi_cq_err_entry};
 use ofi_sys::ops;
@@ -101,6 +105,78 @@ impl fmt::Debug for CqEntry {
     }
 }
 
+/// One completion with the tag of its message, 48 bytes, in libfabric's own layout
+/// (FI_CQ_FORMAT_TAGGED).
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct TaggedEntry(fi_cq_tagged_entry);
+
+impl TaggedEntry {
+    /// An empty entry, for the array that [`Cq::read_batch`] fills.
+    pub const EMPTY: Self = Self(fi_cq_tagged_entry {
+        op_context: ptr::null_mut(),
+        flags: 0,
+        len: 0,
+        buf: ptr::null_mut(),
+        data: 0,
+        tag: 0,
+    });
+
+    /// Tag of the message, of a completed tagged receive.
+    #[inline]
+    #[must_use]
+    pub const fn tag(&self) -> u64 {
+        self.0.tag
+    }
+
+    /// The rest of it.
+    #[inline]
+    #[must_use]
+    pub const fn entry(&self) -> CqEntry {
+        CqEntry(fi_cq_data_entry {
+            op_context: self.0.op_context,
+            flags: self.0.flags,
+            len: self.0.len,
+            buf: self.0.buf,
+            data: self.0.data,
+        })
+    }
+}
+
+// SAFETY: the pointers are carried, never followed here.
+unsafe impl Send for TaggedEntry {}
+// SAFETY: as above.
+unsafe impl Sync for TaggedEntry {}
+
+impl fmt::Debug for TaggedEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaggedEntry")
+            .field("entry", &self.entry())
+            .field("tag", &format_args!("{:#x}", self.tag()))
+            .finish()
+    }
+}
+
+/// What a queue gives for a completion: [`CqEntry`] or [`TaggedEntry`].
+///
+/// # Safety
+///
+/// The type is laid out as libfabric's entry of this format, and any such entry is a value of it.
+pub unsafe trait Entry {
+    /// libfabric's number of the format.
+    const FORMAT: u32;
+}
+
+// SAFETY: a transparent wrapper of fi_cq_data_entry.
+unsafe impl Entry for CqEntry {
+    const FORMAT: u32 = FI_CQ_FORMAT_DATA;
+}
+
+// SAFETY: a transparent wrapper of fi_cq_tagged_entry.
+unsafe impl Entry for TaggedEntry {
+    const FORMAT: u32 = FI_CQ_FORMAT_TAGGED;
+}
+
 /// What one look at a completion queue found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -120,10 +196,18 @@ struct Inner {
     domain: Domain,
 }
 
-/// A completion queue, fi_cq(3), polled (FI_WAIT_NONE). Clones share it; endpoints bound to it keep
-/// it open.
+/// A completion queue, fi_cq(3), polled (FI_WAIT_NONE), with entries of one format. Clones share it;
+/// endpoints bound to it keep it open.
 #[derive(Clone, Debug)]
-pub struct Cq(Arc<Inner>);
+pub struct Cq<E = CqEntry> {
+    inner: Arc<Inner>,
+    format: PhantomData<fn() -> E>,
+}
+
+/// A queue of any format, to be kept open.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held to be dropped after the endpoint")]
+pub(crate) struct OpenCq(Arc<Inner>);
 
 impl Cq {
     /// Opens a queue for `size` completions; 0 takes the provider's default.
@@ -132,9 +216,26 @@ impl Cq {
     ///
     /// What the provider says.
     pub fn open(domain: &Domain, size: usize) -> Result<Self, FabricError> {
+        Self::of_format(domain, size)
+    }
+}
+
+impl Cq<TaggedEntry> {
+    /// [`Cq::open`] for completions with tags.
+    ///
+    /// # Errors
+    ///
+    /// What the provider says.
+    pub fn open_tagged(domain: &Domain, size: usize) -> Result<Self, FabricError> {
+        Self::of_format(domain, size)
+    }
+}
+
+impl<E: Entry> Cq<E> {
+    fn of_format(domain: &Domain, size: usize) -> Result<Self, FabricError> {
         let mut attr = Padded::<fi_cq_attr>::zeroed();
         attr.get_mut().size = size;
-        attr.get_mut().format = FI_CQ_FORMAT_DATA;
+        attr.get_mut().format = E::FORMAT;
         let mut raw: *mut fid_cq = ptr::null_mut();
         // SAFETY: fi_cq(3): an open domain; the attributes are zero (defaults, FI_WAIT_NONE) but for
         // size and format; `raw` takes the queue.
@@ -149,10 +250,23 @@ impl Cq {
         check("fi_cq_open", code).map_err(|error| error.with(format_args!("{size} entries")))?;
         // SAFETY: fi_cq(3): opened, and ours to close.
         let fid = unsafe { Fid::new("fi_cq_open", raw, true) }?;
-        Ok(Self(Arc::new(Inner {
+        let inner = Inner {
             fid,
             domain: domain.clone(),
-        })))
+        };
+        Ok(Self::over(Arc::new(inner)))
+    }
+
+    const fn over(inner: Arc<Inner>) -> Self {
+        Self {
+            inner,
+            format: PhantomData,
+        }
+    }
+
+    /// A handle that keeps it open.
+    pub(crate) fn keep(&self) -> OpenCq {
+        OpenCq(Arc::clone(&self.inner))
     }
 
     /// Makes progress, and takes up to `entries.len()` completions.
@@ -166,9 +280,9 @@ impl Cq {
     ///
     /// One call to the provider; no allocation.
     #[inline]
-    pub fn read_batch(&self, entries: &mut [CqEntry]) -> Result<CqPoll, FabricError> {
-        // SAFETY: fi_cq(3): an open queue of format DATA, whose entries are what CqEntry is a
-        // transparent wrapper of; there is room for as many as are asked for.
+    pub fn read_batch(&self, entries: &mut [E]) -> Result<CqPoll, FabricError> {
+        // SAFETY: fi_cq(3): an open queue of the format of E, whose entries E is laid out as (the
+        // contract of `Entry`); there is room for as many as are asked for.
         let count =
             unsafe { ops::fi_cq_read(self.as_raw(), entries.as_mut_ptr().cast(), entries.len()) };
         match usize::try_from(count) {
@@ -236,14 +350,14 @@ impl Cq {
     /// The domain it belongs to.
     #[must_use]
     pub fn domain(&self) -> &Domain {
-        &self.0.domain
+        &self.inner.domain
     }
 
     /// The raw object, still owned by this one: do not close it.
     #[inline]
     #[must_use]
     pub fn as_raw(&self) -> *mut fid_cq {
-        self.0.fid.as_ptr()
+        self.inner.fid.as_ptr()
     }
 
     /// Closes it now. Completions not read are lost.
@@ -252,7 +366,8 @@ impl Cq {
     ///
     /// Gives it back, still open, if clones or endpoints use it (FI_EBUSY) or the provider refuses.
     pub fn close(self) -> Result<(), CloseFailed<Self>> {
-        close_shared(self.0, |inner| &mut inner.fid).map_err(|failed| failed.wrapped(Self))
+        close_shared(self.inner, |inner| &mut inner.fid)
+            .map_err(|failed| failed.wrapped(Self::over))
     }
 }
 

@@ -7,7 +7,7 @@ use ofi_sys::ops;
 
 use crate::av::{ADDRESS_LEN_MAX, Av};
 use crate::context::Context2;
-use crate::cq::Cq;
+use crate::cq::{Cq, Entry, OpenCq};
 use crate::domain::Domain;
 use crate::error::{CloseFailed, Errno, FabricError, check, errno_of};
 use crate::fid::Fid;
@@ -19,7 +19,7 @@ use crate::version::Version;
 #[derive(Debug)]
 #[expect(dead_code, reason = "held to be dropped after the endpoint")]
 enum Bound {
-    Queue(Cq),
+    Queue(OpenCq),
     Vector(Av),
 }
 
@@ -99,13 +99,13 @@ impl EndpointSetup {
     /// # Errors
     ///
     /// FI_EDOMAIN for a queue of another domain; else what the provider says.
-    pub fn bind_cq(&mut self, cq: &Cq, what: CqBind) -> Result<(), FabricError> {
+    pub fn bind_cq<E: Entry>(&mut self, cq: &Cq<E>, what: CqBind) -> Result<(), FabricError> {
         self.check_domain("a completion queue", cq.domain())?;
         // SAFETY: fi_endpoint(3): two open objects of one domain; the queue outlives the endpoint,
         // which keeps a handle.
         let code = unsafe { ops::fi_bind(self.0.fid.as_fid(), cq.as_raw().cast(), what.bits()) };
         check("fi_ep_bind", code).map_err(|error| error.with("a completion queue"))?;
-        self.0.bound.push(Bound::Queue(cq.clone()));
+        self.0.bound.push(Bound::Queue(cq.keep()));
         Ok(())
     }
 

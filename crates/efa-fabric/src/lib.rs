@@ -22,7 +22,7 @@
 //! | [`Fabric`], [`Domain`], [`Av`], [`Cq`], [`Endpoint`], [`Mr`] | the objects; `fid.rs` has the teardown policy |
 //! | [`BoolOption`], [`SizeOption`] | endpoint options with their types |
 //! | [`post`] | layer 1: unsafe posts with a written contract |
-//! | [`CqEntry`], [`CompletionError`] | what came of operations |
+//! | [`CqEntry`], [`TaggedEntry`], [`CompletionError`] | what came of operations |
 //! | [`FabricError`], [`Posted`] | what came of calls |
 //! | [`owned`] | layer 2: operations that own what they use |
 
@@ -53,7 +53,7 @@ mod version;
 pub use av::{ADDRESS_LEN_MAX, Av, PeerAddr};
 pub use completion::CompletionError;
 pub use context::Context2;
-pub use cq::{Cq, CqEntry, CqPoll};
+pub use cq::{Cq, CqEntry, CqPoll, Entry, TaggedEntry};
 pub use domain::Domain;
 pub use endpoint::{Endpoint, EndpointSetup};
 pub use error::{CloseFailed, Errno, FabricError, Posted};
@@ -69,5 +69,5 @@ pub use owned::{
     Buffer, Completed, Exposed, Incoming, OperationError, Peer, Port, RemoteRegion, SubmitError,
     Submitted, Ticket, Transfer, Unfinished,
 };
-pub use post::{Sink, Source, Target};
+pub use post::{Sink, Source, TagMatch, Target};
 pub use version::Version;

@@ -9,13 +9,22 @@ use crate::state::{CommInput, CommState, ReqInput};
 use crate::token::{Named, Op};
 use crate::wire::{Connect, Malformed};
 
+/// What a provider makes of a message that is longer than its receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// What fits is in the buffer, the rest is gone, and the next message is the next message.
+    Dropped,
+    /// Nobody knows: the buffer may hold anything, and so may the next receive.
+    Unknown,
+}
+
 /// How an operation ended.
 #[derive(Clone, Copy)]
 enum End {
     /// Well; a receive with so many bytes.
     Good(u64),
-    /// A receive whose message was longer; so many bytes are known to be in place.
-    Truncated(u64),
+    /// A receive whose message was longer.
+    Truncated(Rest),
     Failed(Cause),
 }
 
@@ -32,12 +41,12 @@ impl Engine {
         self.finish(token, End::Failed(cause));
     }
 
-    /// A receive met a longer message (`FI_ETRUNC`), of which `placed` bytes are in the buffer as far
-    /// as the provider says. If the buffer is full the receive is done, with its room as size; else it
-    /// ends in an error of its own. The communicator goes on either way.
+    /// A receive met a longer message (`FI_ETRUNC`). If the rest was dropped cleanly, the receive is
+    /// done, with its room as size. Else it ends in an error of its own, and its communicator fails:
+    /// what it received next could be anything.
     #[cold]
-    pub fn on_truncated(&mut self, token: Token, placed: u64) {
-        self.finish(token, End::Truncated(placed));
+    pub fn on_truncated(&mut self, token: Token, rest: Rest) {
+        self.finish(token, End::Truncated(rest));
     }
 
     /// A message arrived where a connect message is awaited ([`crate::Wire::Await`]); `bytes` are all
@@ -145,11 +154,11 @@ impl Engine {
                 };
                 ReqInput::Complete
             }
-            End::Truncated(placed) if placed >= room => {
+            End::Truncated(Rest::Dropped) => {
                 request.bytes = room;
                 ReqInput::Complete
             }
-            End::Truncated(_) => ReqInput::Truncate,
+            End::Truncated(Rest::Unknown) => ReqInput::Truncate,
             End::Failed(cause) => {
                 self.fail_operation(key, named.op, cause);
                 self.drop_orphan(named.owner);
@@ -160,6 +169,9 @@ impl Engine {
             request.step(input);
         } else {
             self.drop_orphan(named.owner);
+        }
+        if input == ReqInput::Truncate {
+            self.fail(key, Why::Protocol(Violation::Overrun));
         }
         Some(key)
     }

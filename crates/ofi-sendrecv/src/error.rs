@@ -24,8 +24,8 @@ pub enum Error {
     /// Every tag was given to a listener (protocol 2c.10: they are never used again).
     #[error("all {0} tags of this endpoint were given to listeners")]
     OutOfTags(u32),
-    /// The message did not fit the receive, and the provider does not say that what fits is in place.
-    /// Ends this request; the communicator goes on.
+    /// The message did not fit the receive, and what the provider made of that is not known: the end of
+    /// this request, and of its communicator.
     #[error("a message for tag {tag} is longer than its receive of {room} bytes")]
     Truncated {
         /// Whose.

@@ -55,6 +55,7 @@ mod tag;
 mod token;
 pub mod wire;
 
+pub use complete::Rest;
 pub use config::{Config, ConfigError};
 pub use connection::Target;
 pub use engine::Engine;

@@ -149,6 +149,11 @@ pub const FI_PROTO_RXM_TCP: u32 = 22;
 /// TCP with native RDM endpoints.
 pub const FI_PROTO_XNET: u32 = 25;
 
+// Ordering between operations of one endpoint to one peer, fi_endpoint(3).
+
+/// Sends after sends.
+pub const FI_ORDER_SAS: u64 = 1 << 8;
+
 // Traffic classes, fi_endpoint(3).
 
 /// Unspecified.

@@ -235,6 +235,13 @@ impl Info {
         field!(self, ep_attr, max_msg_size, 0)
     }
 
+    /// Which bits of a tag the provider carries, and how it groups them: fi_endpoint(3). The highest
+    /// bit set is the highest bit of a tag; 0 where tags are not supported.
+    #[must_use]
+    pub fn mem_tag_format(&self) -> u64 {
+        field!(self, ep_attr, mem_tag_format, 0)
+    }
+
     /// Largest injected operation in bytes.
     #[must_use]
     pub fn inject_size(&self) -> usize {

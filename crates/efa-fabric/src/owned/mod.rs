@@ -32,7 +32,9 @@ mod buffer;
 mod exposed;
 mod in_flight;
 mod port;
+mod queue;
 mod submit;
+mod tagged;
 mod ticket;
 
 pub use buffer::Buffer;

@@ -7,22 +7,20 @@ use std::collections::VecDeque;
 use crate::av::{Av, PeerAddr};
 use crate::completion::CompletionError;
 use crate::context::Context2;
-use crate::cq::{Cq, CqEntry, CqPoll};
+use crate::cq::CqEntry;
 use crate::domain::Domain;
 use crate::endpoint::Endpoint;
 use crate::error::{Errno, FabricError, Posted};
 use crate::fabric::Fabric;
-use crate::flags::{CompletionFlags, CqBind};
+use crate::flags::CompletionFlags;
 use crate::info::Info;
 use crate::options::SizeOption;
 use crate::owned::buffer::Buffer;
 use crate::owned::in_flight::{InFlightTable, Use};
+use crate::owned::queue::{Found, Queue};
 use crate::owned::submit::{SubmitError, Submitted};
 use crate::owned::ticket::{OperationError, Ticket, Transfer};
 use crate::post::{Sink, Source, Target};
-
-/// Completions taken at a time.
-const BATCH: usize = 16;
 
 static NEXT_PORT: AtomicU64 = AtomicU64::new(0);
 
@@ -107,7 +105,7 @@ pub enum Incoming {
 pub struct Port {
     id: u64,
     endpoint: Endpoint,
-    cq: Cq,
+    queue: Queue,
     av: Av,
     in_flight: InFlightTable,
     incoming: VecDeque<Incoming>,
@@ -132,9 +130,9 @@ impl Port {
     ///
     /// What the provider says.
     pub fn open_on(domain: &Domain, info: &Info) -> Result<Self, FabricError> {
-        let (cq, av) = (Cq::open(domain, 0)?, Av::open(domain)?);
+        let (queue, av) = (Queue::open(domain, info)?, Av::open(domain)?);
         let mut setup = Endpoint::open(domain, info)?;
-        setup.bind_cq(&cq, CqBind::TRANSMIT | CqBind::RECV)?;
+        queue.bind(&mut setup)?;
         setup.bind_av(&av)?;
         let endpoint = setup.enable().map_err(|failed| failed.error)?;
         let limit = |option| -> Result<usize, FabricError> {
@@ -146,7 +144,7 @@ impl Port {
             inject_msg_max: limit(SizeOption::InjectMsgSize)?,
             inject_rma_max: limit(SizeOption::InjectRmaSize)?,
             endpoint,
-            cq,
+            queue,
             av,
             in_flight: InFlightTable::default(),
             incoming: VecDeque::new(),
@@ -185,6 +183,11 @@ impl Port {
             port: self.id,
             addr: self.av.insert(address)?,
         })
+    }
+
+    /// Bytes of an injected message, tagged ones too.
+    pub(super) const fn inject_tagged_max(&self) -> usize {
+        self.inject_msg_max
     }
 
     /// Operations that are not over.
@@ -353,19 +356,18 @@ impl Port {
     ///
     /// A failure of the queue itself.
     pub fn poll(&mut self) -> Result<usize, FabricError> {
-        let mut entries = [CqEntry::EMPTY; BATCH];
-        match self.cq.read_batch(&mut entries)? {
-            CqPoll::Empty => Ok(0),
-            CqPoll::Entries(count) => {
-                entries
-                    .iter()
-                    .take(count)
-                    .for_each(|entry| self.completed(entry));
-                Ok(count)
-            }
-            CqPoll::ErrorAvailable => {
-                let error = self.cq.read_error()?;
-                Ok(usize::from(error.map(|error| self.failed(error)).is_some()))
+        let Self {
+            queue,
+            in_flight,
+            incoming,
+            ..
+        } = self;
+        match queue.take(|entry, tag| completed(in_flight, incoming, entry, tag))? {
+            Found::Entries(count) => Ok(count),
+            Found::Nothing => Ok(0),
+            Found::Failed(error) => {
+                self.failed(error);
+                Ok(1)
             }
         }
     }
@@ -375,23 +377,6 @@ impl Port {
         self.incoming.pop_front()
     }
 
-    fn completed(&mut self, entry: &CqEntry) {
-        let told = entry.flags().contains(CompletionFlags::REMOTE_CQ_DATA);
-        let data = told.then(|| entry.data());
-        let transfer = Transfer {
-            len: entry.len(),
-            data,
-            flags: entry.flags(),
-        };
-        let known = self.in_flight.complete(entry.context(), Ok(transfer));
-        if let (false, Some(data)) = (known, data) {
-            self.incoming.push_back(Incoming::Immediate {
-                data,
-                len: entry.len(),
-            });
-        }
-    }
-
     fn failed(&mut self, error: CompletionError) {
         let outcome = Err(OperationError::Failed(error.clone()));
         if !self.in_flight.complete(error.context(), outcome) {
@@ -399,7 +384,7 @@ impl Port {
         }
     }
 
-    fn peer(&self, peer: Peer) -> Result<PeerAddr, FabricError> {
+    pub(super) fn peer(&self, peer: Peer) -> Result<PeerAddr, FabricError> {
         if peer.port == self.id {
             return Ok(peer.addr);
         }
@@ -425,7 +410,7 @@ impl Port {
     }
 
     /// Starts an operation, and keeps what it uses if the provider takes it.
-    fn submit<T>(
+    pub(super) fn submit<T>(
         &mut self,
         buffer: Buffer,
         how: Use,
@@ -461,7 +446,27 @@ impl Drop for Port {
     }
 }
 
-fn part_of(buffer: &Buffer, part: Range<usize>) -> Result<Source, FabricError> {
+fn completed(
+    in_flight: &mut InFlightTable,
+    incoming: &mut VecDeque<Incoming>,
+    entry: &CqEntry,
+    tag: Option<u64>,
+) {
+    let told = entry.flags().contains(CompletionFlags::REMOTE_CQ_DATA);
+    let (len, flags, data) = (entry.len(), entry.flags(), told.then(|| entry.data()));
+    let transfer = Transfer {
+        len,
+        data,
+        tag,
+        flags,
+    };
+    let known = in_flight.complete(entry.context(), Ok(transfer));
+    if let (false, Some(data)) = (known, data) {
+        incoming.push_back(Incoming::Immediate { data, len });
+    }
+}
+
+pub(super) fn part_of(buffer: &Buffer, part: Range<usize>) -> Result<Source, FabricError> {
     let asked = part.clone();
     buffer.source(part).ok_or_else(|| {
         let len = buffer.len();
@@ -470,13 +475,13 @@ fn part_of(buffer: &Buffer, part: Range<usize>) -> Result<Source, FabricError> {
     })
 }
 
-fn sink_of(buffer: &Buffer) -> Result<Sink, FabricError> {
+pub(super) fn sink_of(buffer: &Buffer) -> Result<Sink, FabricError> {
     buffer
         .sink()
         .ok_or_else(|| FabricError::new("Port", Errno::EINVAL).with("no region"))
 }
 
-fn check_inject(op: &'static str, bytes: &[u8], max: usize) -> Result<(), FabricError> {
+pub(super) fn check_inject(op: &'static str, bytes: &[u8], max: usize) -> Result<(), FabricError> {
     if bytes.len() <= max {
         return Ok(());
     }

@@ -14,6 +14,8 @@ pub struct Transfer {
     pub len: usize,
     /// The CQ data that came with a message.
     pub data: Option<u64>,
+    /// The tag of a tagged message that was received.
+    pub tag: Option<u64>,
     /// What kind of operation it was.
     pub flags: CompletionFlags,
 }

@@ -34,6 +34,9 @@ use crate::mr::Desc;
 
 mod msg;
 mod rma;
+mod tagged;
+
+pub use tagged::TagMatch;
 
 /// Local memory to send from.
 #[derive(Clone, Copy, Debug)]

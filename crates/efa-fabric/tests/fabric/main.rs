@@ -10,4 +10,5 @@ mod dead_peer;
 mod faults;
 mod objects;
 mod owned;
+mod tagged;
 mod transfer;

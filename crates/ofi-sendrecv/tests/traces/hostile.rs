@@ -1,7 +1,7 @@
 //! What arrives where a connect message is awaited, and completions for nothing.
 
 use ofi_rdma::{Cause, Event, Stray, Token, Violation, Why};
-use ofi_sendrecv::{Error, Op};
+use ofi_sendrecv::{Error, Op, Rest};
 use proptest::prelude::*;
 
 use crate::bench::{Bench, connect_message};
@@ -47,7 +47,7 @@ fn garbage_for_a_connect_message_is_dropped_and_awaited_again() {
         assert_eq!(awaited.op, Op::Await);
     }
     assert_eq!(b.engine.counters().strays, 6);
-    b.engine.on_truncated(awaited.token, 256);
+    b.engine.on_truncated(awaited.token, Rest::Unknown);
     awaited = b.post();
     b.engine.on_connect(awaited.token, &connect_message(b'P'));
     let accepted = b.engine.poll_accept(listener, 0, &mut b.port);

@@ -1,7 +1,7 @@
 //! Messages, back-pressure, flush, receives that are too short.
 
-use ofi_rdma::{Admission, Cause, CommKey, NotNow, Outcome, PeerAddr, Test};
-use ofi_sendrecv::{Error, Op, Wire};
+use ofi_rdma::{Admission, Cause, CommKey, NotNow, Outcome, PeerAddr, Test, Violation, Why};
+use ofi_sendrecv::{Error, Op, Rest, Wire};
 
 use crate::bench::{Bench, REGION, buffer, peer};
 
@@ -149,25 +149,27 @@ fn flushes_do_not_count_as_messages() {
     assert_eq!(b.posts().len(), 129);
 }
 
-/// The provider says that the buffer is full: done, with what there was room for.
+/// Where the provider drops the rest cleanly: done, with what there was room for, and on it goes.
 #[test]
-fn a_short_receive_that_is_full_is_done_with_its_room() {
+fn a_short_receive_is_done_with_its_room() {
     let mut b = Bench::default();
     let (receiver, ..) = b.receiver(b'P');
-    let recv = b.irecv(receiver, 0x1000, 100);
-    let posted = b.post();
-    b.engine.on_truncated(posted.token, 100);
-    b.done(recv, 100);
+    let (short, next) = (b.irecv(receiver, 0, 100), b.irecv(receiver, 0, 200));
+    let posts = b.posts();
+    b.engine.on_truncated(posts[0].token, Rest::Dropped);
+    b.done(short, 100);
+    b.engine.on_local(posts[1].token, 150);
+    b.done(next, 150);
 }
 
-/// It does not say so: an error of this request alone.
+/// Where it does not: an error that says so, and the next receive is not believed.
 #[test]
-fn a_short_receive_of_unknown_content_ends_its_own_request_only() {
+fn a_short_receive_of_unknown_content_ends_its_communicator() {
     let mut b = Bench::default();
     let (receiver, tag, _) = b.receiver(b'P');
     let (short, next) = (b.irecv(receiver, 0, 100), b.irecv(receiver, 0, 200));
     let posts = b.posts();
-    b.engine.on_truncated(posts[0].token, 0);
+    b.engine.on_truncated(posts[0].token, Rest::Unknown);
     assert_eq!(
         b.engine.test(short),
         Err(Error::Truncated { tag, room: 100 })
@@ -175,8 +177,11 @@ fn a_short_receive_of_unknown_content_ends_its_own_request_only() {
     let again = b.engine.test(short);
     assert_eq!(again, Err(Error::Common(ofi_rdma::Error::NoSuchRequest)));
     b.engine.on_local(posts[1].token, 150);
-    b.done(next, 150);
-    assert!(b.engine.comm_info(receiver).unwrap().failure.is_none());
+    let Err(Error::Common(ofi_rdma::Error::Failed(failure))) = b.engine.test(next) else {
+        panic!("the next one fails");
+    };
+    assert_eq!(failure.why, Why::Protocol(Violation::Overrun));
+    b.close(receiver);
 }
 
 /// Decision 11: the first error sticks to its communicator, its followers are counted, and others do

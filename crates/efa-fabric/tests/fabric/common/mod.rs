@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use efa_fabric::{Caps, Hints, InfoBuf, Library, MrMode};
+use efa_fabric::{Caps, Hints, InfoBuf, Library, MrMode, consts};
 
 mod memory;
 mod side;
@@ -41,13 +41,34 @@ pub(crate) fn modes() -> MrMode {
 /// The entry of a provider to test with, on the loopback interface where it has one. `None` only
 /// where [`library`] gives none. Before 1.18 the TCP provider with RDM endpoints was named `net`.
 pub(crate) fn info(test: &str, provider: &CStr, mr_mode: MrMode) -> Option<InfoBuf> {
+    entry(
+        test,
+        provider,
+        Hints::rdm(Caps::MSG | Caps::RMA).mr_mode(mr_mode),
+    )
+}
+
+/// [`info`] with all the registration modes there are.
+pub(crate) fn plain_info(test: &str, provider: &CStr) -> Option<InfoBuf> {
+    info(test, provider, modes())
+}
+
+/// As [`plain_info`], with tagged messages in order.
+pub(crate) fn tagged_info(test: &str, provider: &CStr) -> Option<InfoBuf> {
+    let hints = Hints::rdm(Caps::TAGGED | Caps::MSG | Caps::RMA)
+        .msg_order(consts::FI_ORDER_SAS)
+        .mr_mode(modes());
+    entry(test, provider, hints)
+}
+
+fn entry(test: &str, provider: &CStr, hints: Hints) -> Option<InfoBuf> {
     let library = library(test)?;
     let old = provider == c"tcp" && library.version() < (1, 18);
     let provider = if old { c"net" } else { provider };
-    let hints = Hints::rdm(Caps::MSG | Caps::RMA)
+    let list = hints
         .provider(provider)
-        .mr_mode(mr_mode);
-    let list = hints.query(library).expect("the provider");
+        .query(library)
+        .expect("the provider");
     // 1.17 answers the name of a core provider with its layered forms too.
     let entries = || {
         list.iter()
@@ -78,21 +99,27 @@ pub(crate) fn until(what: &str, mut step: impl FnMut() -> bool) {
 
 /// Makes one test per provider of functions that take an entry.
 macro_rules! on_each_provider {
-    ($($name:ident)*) => {
-        on_each_provider!(@ tcp, c"tcp", $($name)*);
-        on_each_provider!(@ rxm, c"tcp;ofi_rxm", $($name)*);
-        on_each_provider!(@ shm, c"shm", $($name)*);
+    (tagged: $($name:ident)*) => {
+        on_each_provider!(@@ tagged_info, $($name)*);
     };
-    (@ $module:ident, $provider:literal, $($name:ident)*) => {
+    (@@ $info:ident, $($name:ident)*) => {
+        on_each_provider!(@ tcp, c"tcp", $info, $($name)*);
+        on_each_provider!(@ rxm, c"tcp;ofi_rxm", $info, $($name)*);
+        on_each_provider!(@ shm, c"shm", $info, $($name)*);
+    };
+    (@ $module:ident, $provider:literal, $info:ident, $($name:ident)*) => {
         mod $module {
             $(#[test]
             fn $name() {
                 let test = concat!(stringify!($module), "::", stringify!($name));
-                if let Some(info) = $crate::common::info(test, $provider, $crate::common::modes()) {
+                if let Some(info) = $crate::common::$info(test, $provider) {
                     super::$name(&info);
                 }
             })*
         }
+    };
+    ($($name:ident)*) => {
+        on_each_provider!(@@ plain_info, $($name)*);
     };
 }
 
