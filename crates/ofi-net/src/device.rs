@@ -11,13 +11,14 @@
 use crate::config::Config;
 use crate::domain::{Domain, Plan};
 use crate::error::{Code, NetError};
-use crate::log::Log;
+use crate::log::{self, Log, Subsys};
 use crate::peer_sets::PeerSets;
 use crate::properties::Properties;
 use crate::registry::{Registry, Seat};
 use crate::select::{self, Nic};
 use crate::thread::ThreadId;
 use crate::trace::TraceFile;
+use crate::transport::Traffic;
 use efa_fabric::{Info, InfoBuf, Library};
 use ofi_rdma::{CommKey, EpName};
 use ofi_topo::{DeviceGroup, Grouping, Rule, UserGroups, group};
@@ -63,6 +64,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) log: &'a Arc<dyn Log>,
     /// The wire trace, if there is one.
     pub(crate) trace: Option<&'a Arc<TraceFile>>,
+    /// The traffic class of its endpoints.
+    pub(crate) traffic: &'a Traffic,
 }
 
 impl Device {
@@ -192,19 +195,50 @@ impl Device {
 
     /// Opens one more domain over the rails, the first or one beside `others`.
     fn open(&self, others: usize, opening: &Opening<'_>) -> Result<Domain, NetError> {
-        let rails: Vec<&Info> = self.rails.iter().map(|info| &**info).collect();
         let (index, name) = (self.index, &self.properties.name);
         let label = match others {
             0 => format!("device {index} ({name})"),
             _ => format!("device {index} ({name}) domain {others}"),
         };
-        let plan = Plan {
-            rails: &rails,
-            config: opening.config,
-            label: &label,
-            trace: opening.trace,
+        let open = |rails: &[InfoBuf]| {
+            let rails: Vec<&Info> = rails.iter().map(|info| &**info).collect();
+            let plan = Plan {
+                rails: &rails,
+                config: opening.config,
+                label: &label,
+                trace: opening.trace,
+            };
+            Domain::open(&plan, Arc::clone(opening.log))
         };
-        Domain::open(&plan, Arc::clone(opening.log))
+        let Some(class) = opening.traffic.fix() else {
+            return open(&self.rails);
+        };
+        match open(&self.classed(class)?) {
+            Ok(domain) => {
+                log::info(&**opening.log, Subsys::Net, || {
+                    format!("{label}: traffic class {class:#x}")
+                });
+                Ok(domain)
+            }
+            // A class is a wish: a provider that does not have it still moves bytes.
+            Err(refused) => {
+                let domain = open(&self.rails)?;
+                log::warn(&**opening.log, Subsys::Net, || {
+                    format!("{label}: no traffic class {class:#x} with this provider: {refused}")
+                });
+                Ok(domain)
+            }
+        }
+    }
+
+    /// What the rails are opened from, with a traffic class.
+    fn classed(&self, class: u32) -> Result<Vec<InfoBuf>, NetError> {
+        let classed = self.rails.iter().map(|info| {
+            let mut info = info.dup()?;
+            info.set_traffic_class(class);
+            Ok(info)
+        });
+        classed.collect()
     }
 }
 

@@ -17,7 +17,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `transport` | the API that the plugins are skins of |
+//! | `transport` | the API that the plugins are skins of; the traffic class of all it sends |
 //! | `device`, `registry`, `peer_sets`, `domain` | a device, the domains by number, those of peers, what each opens: rails, engine, lock |
 //! | `progress` | one pass: harvest, demultiplex, pump, refill |
 //! | `rail` | one engine operation to one libfabric call |

@@ -31,9 +31,11 @@ mod connect;
 mod data;
 mod memory;
 mod one_sided;
+mod traffic;
 
 pub(crate) use memory::round_bytes;
 pub use one_sided::{LocalMemory, RemoteMemory};
+pub(crate) use traffic::Traffic;
 
 /// How long the end of a transport waits for operations of closed communicators, milliseconds.
 const DRAIN_BOUND_MS: u64 = 2000;
@@ -48,6 +50,7 @@ pub struct Transport {
     config: Config,
     trace: Option<Arc<TraceFile>>,
     log: Arc<dyn Log>,
+    traffic: Traffic,
     fork: ForkGuard,
     /// Whose turn it is in [`Transport::nudge`].
     nudged: AtomicUsize,
@@ -78,6 +81,7 @@ impl Transport {
             config,
             trace,
             log,
+            traffic: Traffic::default(),
             fork: ForkGuard::new(),
             nudged: AtomicUsize::new(0),
             nonce: random_u64(),
@@ -176,6 +180,7 @@ impl Transport {
             config: &self.config,
             log: &self.log,
             trace: self.trace.as_ref(),
+            traffic: &self.traffic,
         }
     }
 

@@ -180,6 +180,17 @@ pub fn close(side: Side, comm: *mut c_void) -> Result<(), Fail> {
     })
 }
 
+/// What a caller wishes of everything that is sent from here on; see
+/// [`ofi_net::Transport::ask_traffic_class`]. Nothing without a class, or before init.
+pub fn ask_traffic_class(class: Option<u32>) {
+    let Some(class) = class else { return };
+    // Not initialised: the call that comes next says so.
+    drop(instance::with(|instance| {
+        instance.transport.ask_traffic_class(class);
+        Ok(())
+    }));
+}
+
 pub(crate) fn comm_word(
     comm: *mut c_void,
     name: &str,

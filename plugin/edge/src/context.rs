@@ -11,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ofi_net::error::{Code, NetError};
 
 use crate::abi;
+use crate::connection::ask_traffic_class;
 use crate::instance::{self, Caller};
 use crate::life::Flavour;
 use crate::pointer::{Out, carried, word};
@@ -65,6 +66,7 @@ pub unsafe fn open(
     if lock(&TABLE).live.is_empty() {
         instance::init(flavour, caller)?;
     }
+    ask_traffic_class(settings.traffic_class);
     let mut table = lock(&TABLE);
     table.made += 1;
     let word = MARK | table.made;

@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn connect(
 ///
 /// # Safety
 /// `config`, if not NULL, is readable.
-unsafe fn traffic_class(config: *const CommConfig) -> Option<u32> {
+pub(crate) unsafe fn traffic_class(config: *const CommConfig) -> Option<u32> {
     // SAFETY: the caller's contract.
     let config = unsafe { config.as_ref() }?;
     u32::try_from(config.traffic_class).ok()

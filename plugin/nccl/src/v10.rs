@@ -11,6 +11,7 @@ use ofi_plugin_edge::profiler::ProfilerFn;
 use ofi_plugin_edge::sig::Table;
 
 use crate::NAME;
+use crate::contexts::traffic_class;
 use crate::entries;
 use crate::layout::{CommConfig, DeviceHandle, NetV10};
 
@@ -49,13 +50,15 @@ unsafe extern "C" fn init(logger: Option<LogFn>, profiler: Option<ProfilerFn>) -
 
 unsafe extern "C" fn connect(
     dev: c_int,
-    _config: *const CommConfig,
+    config: *const CommConfig,
     handle: *mut c_void,
     comm: *mut *mut c_void,
     _device_handle: *mut *mut DeviceHandle,
 ) -> NcclResult {
-    // SAFETY: the header's contract.
-    guard("connect", || unsafe {
-        connection::connect(Style::Polled, dev, handle, comm)
+    guard("connect", || {
+        // SAFETY: the header's contract.
+        connection::ask_traffic_class(unsafe { traffic_class(config) });
+        // SAFETY: the header's contract.
+        unsafe { connection::connect(Style::Polled, dev, handle, comm) }
     })
 }

@@ -51,6 +51,11 @@ fn contexts_of_threads_share_a_transport() {
 }
 
 #[test]
+fn a_traffic_class_is_for_all_or_one_warning() {
+    run("traffic", &[], &[]);
+}
+
+#[test]
 fn a_profiler_sees_each_request_begin_and_end_once() {
     for version in ["10", "12"] {
         run("profiler", &[version], &[]);
