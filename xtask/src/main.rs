@@ -53,7 +53,7 @@ cargo xtask <command>
   setup [--matrix]  install libfabric where it may, or say the line to type;
                     --matrix also gets the other versions and the tools that the tests take
   build [--release] the plugins (libnccom-net.so, libnccl-net-ofi.so) and the ofi command
-  tidy              sizes, names, unsafe, READMEs, comments; --unsafe lists files with unsafe code
+  tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
   layers            the arrows of ARCHITECTURE.md against cargo metadata
   needed FILE.so    libraries, symbols and glibc of a built plugin
 ";

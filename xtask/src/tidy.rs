@@ -3,9 +3,11 @@
 //! * [`files`] finds the files, [`lexer`] tells code from comments and strings
 //! * [`rules`] holds what can be said of one file alone
 //! * [`safety`] holds unsafe code against the table of docs/safety.md
+//! * [`field`] holds the tests that exist against those that docs/field-reports.md names
 //! * [`crates`] holds the crates against ARCHITECTURE.md and their READMEs
 
 mod crates;
+mod field;
 mod files;
 mod lexer;
 mod rules;
@@ -22,6 +24,13 @@ pub(crate) fn run(here: &Workspace) -> Result<()> {
     faults.extend(rules::check_allowed_lengths(&files));
     faults.extend(safety::check(&files));
     faults.extend(crates::check(&files, &here.crates()?));
+    faults.extend(field::check(&files));
+    match field::missing(&files, &here.root) {
+        Some(missing) => faults.extend(missing),
+        None => println!(
+            "skipped: ids of docs/field-reports.md (the catalogue is not beside this checkout)"
+        ),
+    }
     if faults.is_empty() {
         println!("tidy: {} files", files.len());
         return Ok(());
