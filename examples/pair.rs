@@ -58,7 +58,7 @@ fn main() -> Result<()> {
     // SAFETY: as above.
     let room = unsafe { b.reg_mr(recv, into, BYTES, MemoryKind::Host) }?;
     // SAFETY: nobody looks at the bytes or changes them before the requests are done.
-    let want = until(|| Ok(unsafe { b.irecv(recv, into, BYTES, Some(room)) }?))?;
+    let want = until(|| Ok(unsafe { b.irecv(recv, into, BYTES, Some(room), false) }?))?;
     // SAFETY: as above.
     let give = until(|| Ok(unsafe { a.isend(send, from, BYTES, Some(out)) }?))?;
     let (mut gave, mut got) = (None, None);

@@ -43,6 +43,9 @@ pub struct Config {
     pub small_max_bytes: u64,
     /// Send CLOSE when a receive communicator closes (`DISABLE_CLOSE_MESSAGE=0`).
     pub close_messages: bool,
+    /// Complete a receive that says it is optional before its data is here; `None`: where possible
+    /// (`EARLY_COMPLETION`).
+    pub early_completion: Option<bool>,
     /// Bound of connect and of v4 accept, milliseconds (`CONNECT_TIMEOUT`).
     pub connect_timeout_ms: u64,
     /// Report a stall after so many milliseconds (`STALL_WARN`).
@@ -183,6 +186,11 @@ impl Config {
             min_stripe_bytes: non_negative(values, Id::MinStripeSize),
             small_max_bytes: non_negative(values, Id::SchedMaxSmallRrSize),
             close_messages: values.number(Id::DisableCloseMessage) == 0,
+            early_completion: match values.number(Id::EarlyCompletion) {
+                0 => Some(false),
+                1 => Some(true),
+                _ => None,
+            },
             connect_timeout_ms: seconds(Id::ConnectTimeout),
             stall_warn_ms: optional_seconds(Id::StallWarn),
             stall_fail_ms: optional_seconds(Id::StallFail),

@@ -10,6 +10,7 @@
 
 use crate::config::Config;
 use crate::domain::{Domain, Plan};
+use crate::early;
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use crate::peer_sets::PeerSets;
@@ -76,6 +77,7 @@ impl Device {
     pub(crate) fn discover(config: &Config, log: &dyn Log) -> Result<Vec<Self>, NetError> {
         let library = Library::load(config.libfabric_path.as_deref())?;
         let nics = select::discover(config, library, log)?;
+        early::decide(config, nics.iter().map(|nic| nic.info.data_progress()))?;
         let grouping = grouping(config, &nics)?;
         let devices = (0..).zip(&grouping.devices);
         devices

@@ -3,6 +3,7 @@
 use crate::cached::{self, Cache};
 use crate::config::Config;
 use crate::contexts::Contexts;
+use crate::early;
 use crate::efa;
 use crate::error::{Code, NetError};
 use crate::log::Log;
@@ -382,6 +383,7 @@ fn engine_config(
         stall_warn_ms: config.stall_warn_ms,
         stall_fail_ms: config.stall_fail_ms,
         close_messages: config.close_messages,
+        early_completion: early::decide(config, [info.data_progress()])?,
     })
 }
 

@@ -27,6 +27,7 @@
 //! | `region`, `regions`, `slab`, `pages` | memory: registered, numbered, our own, mapped |
 //! | `handle_words`, `handle_state` | the words callers hold; the state bytes of a connection handle |
 //! | `efa`, `quirks` | what one provider, or an old libfabric, needs |
+//! | `early` | whether a receive may complete before its data |
 //! | `sync`, `fork`, `thread`, `clock` | the domain's lock, knowing a forked child, and a thread that ended, time |
 //! | [`params`], [`config`], `platform`, [`select`], [`properties`] | settings, instance types, which NICs, what is told of them |
 //! | [`error`], [`log`], `report` | coded errors, the log's seam, events to lines |
@@ -42,6 +43,7 @@ pub mod config;
 mod contexts;
 mod device;
 mod domain;
+mod early;
 mod efa;
 pub mod error;
 mod fork;
@@ -79,4 +81,4 @@ pub use trace::TraceConfig;
 pub use transport::{LocalMemory, RemoteMemory, Transport};
 
 #[doc(inline)]
-pub use ofi_rdma::{CommInfo, Counters};
+pub use ofi_rdma::{CommInfo, Counters, Done, Rails};

@@ -201,7 +201,7 @@ impl Demux<'_> {
         if entry.flags().contains(CompletionFlags::REMOTE_WRITE) {
             let known = !(self.lengths_missing && entry.is_empty());
             let len = known.then_some(entry.len() as u64);
-            self.engine.on_remote_write(entry.data(), len);
+            self.engine.on_remote_write(self.rail, entry.data(), len);
             return;
         }
         match self.port.contexts.finish(entry.context().cast()) {

@@ -51,7 +51,7 @@ fn killed() {
     );
     let (at, mr) = (sink.at(0), sink.mr);
     // SAFETY: the buffer is kept for good.
-    let sticks = unsafe { net.irecv(recv, at, 64, Some(mr)) }.unwrap_err();
+    let sticks = unsafe { net.irecv(recv, at, 64, Some(mr), false) }.unwrap_err();
     assert_eq!(sticks.code(), error.code(), "the first failure sticks");
     let warnings = side.log.at(ofi_net::log::Level::Warn);
     assert_eq!(

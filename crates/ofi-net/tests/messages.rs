@@ -195,7 +195,7 @@ fn full_window(eager_max: Option<u32>) {
         .collect();
     let (start, mr) = (sink.at(0), sink.mr);
     // SAFETY: as above.
-    let more = unsafe { b.net.irecv(recv, start, 512, Some(mr)) }.unwrap();
+    let more = unsafe { b.net.irecv(recv, start, 512, Some(mr), false) }.unwrap();
     assert_eq!(more, None, "a 129th receive");
     let (mut left_a, mut left_b) = (sends, recvs);
     until("128 messages", || {

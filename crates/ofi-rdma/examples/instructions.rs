@@ -66,6 +66,7 @@ fn config(rails: u8) -> Config {
         stall_warn_ms: None,
         stall_fail_ms: None,
         close_messages: false,
+        early_completion: false,
     }
 }
 
@@ -152,7 +153,7 @@ impl Bench {
     }
 
     fn done(&mut self, req: ReqKey) {
-        assert!(matches!(self.engine.test(req), Ok(Test::Done { .. })));
+        assert!(matches!(self.engine.test(req), Ok(Test::Done(_))));
     }
 
     fn send(&mut self, seq: u64, len: u32) {
@@ -187,6 +188,7 @@ impl Bench {
             region: RegionId(1),
             wire_addr: 0x2000,
             keys: [1; MAX_RAILS],
+            optional: false,
         };
         let Ok(Admission::Admitted(req)) = self.engine.irecv(self.comm, black_box(&buf)) else {
             return;
@@ -194,7 +196,7 @@ impl Bench {
         self.drain();
         for _ in 0..segments {
             let imm = segments << 28 | 1 << 10 | (seq & 0x3FF);
-            self.engine.on_remote_write(black_box(imm), Some(1000));
+            self.engine.on_remote_write(0, black_box(imm), Some(1000));
         }
         self.done(req);
     }
@@ -206,6 +208,7 @@ impl Bench {
             region: RegionId(1),
             wire_addr: 0x2000,
             keys: [1; MAX_RAILS],
+            optional: false,
         };
         let mut reqs = Vec::new();
         for _ in 0..100 {

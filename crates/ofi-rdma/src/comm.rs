@@ -56,8 +56,10 @@ pub(crate) struct Comm<D: Dialect> {
     pub(crate) flying: u32,
     /// Which of CONN, `CONN_RESP` and CLOSE is at the provider (never two of them).
     pub(crate) own_flying: Option<OpKind>,
-    /// CTRLs whose send completed (for CLOSE).
-    pub(crate) ctrls_done: u64,
+    /// Receive: CTRLs whose send completed. Send: CTRLs that came. For CLOSE.
+    pub(crate) ctrls: u64,
+    /// Send: how many CTRLs there were in all, once CLOSE said so.
+    pub(crate) close_count: Option<u64>,
     /// Something completed since the last look of the stall detector.
     pub(crate) moved: bool,
     /// When something was last known to move; for connecting: when it began.
@@ -87,7 +89,8 @@ impl<D: Dialect> Comm<D> {
             one_sided_out: 0,
             flying: 0,
             own_flying: None,
-            ctrls_done: 0,
+            ctrls: 0,
+            close_count: None,
             moved: true,
             since_ms: now_ms,
             warned: false,
@@ -121,6 +124,11 @@ impl<D: Dialect> Comm<D> {
     /// Requests not taken by `test`.
     pub(crate) fn outstanding(&self) -> u16 {
         self.window.outstanding() + self.out_of_window()
+    }
+
+    /// Whether its peer said CLOSE and all its CTRLs came.
+    pub(crate) fn is_heard_out(&self) -> bool {
+        self.close_count.is_some_and(|count| self.ctrls >= count)
     }
 
     /// Whether messages of the peer may still touch it.

@@ -55,8 +55,12 @@ pub struct Config {
     pub stall_warn_ms: Option<u64>,
     /// A communicator without progress for so long fails; `None`: never (decision 12).
     pub stall_fail_ms: Option<u64>,
-    /// Send CLOSE when a receive communicator closes (`OFI_NCCL_DISABLE_CLOSE_MESSAGE=0`).
+    /// Send CLOSE when a receive communicator closes, and wait for it in the background when a send
+    /// communicator closes (`OFI_NCCL_DISABLE_CLOSE_MESSAGE=0`).
     pub close_messages: bool,
+    /// Complete a receive that says it is optional with its CTRL (`OFI_NCCL_EARLY_COMPLETION`); needs
+    /// eager messages off.
+    pub early_completion: bool,
 }
 
 /// A setting that cannot work.
@@ -87,6 +91,11 @@ pub enum ConfigError {
         /// Bytes per stripe.
         stripe: u64,
     },
+    /// Early completion with eager messages: a receiver cannot tell such a message from a write.
+    #[error(
+        "OFI_NCCL_EARLY_COMPLETION needs OFI_NCCL_EAGER_MAX_SIZE=-1 on all ranks: eager messages are up to {0} bytes here"
+    )]
+    EarlyWithEager(u32),
     /// A stripe of no bytes.
     #[error("OFI_NCCL_MIN_STRIPE_SIZE is 0: it has to be at least 1")]
     ZeroStripe,
@@ -126,6 +135,7 @@ impl Config {
             return Err(ConfigError::ZeroStripe);
         }
         match self.eager_max {
+            Some(eager) if self.early_completion => Err(ConfigError::EarlyWithEager(eager)),
             Some(eager) if u64::from(eager) > self.min_stripe_bytes => {
                 Err(ConfigError::EagerAboveStripe {
                     eager,

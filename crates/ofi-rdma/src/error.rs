@@ -187,6 +187,9 @@ pub enum Violation {
     /// Both eager data and segments for one message.
     #[error("one message came both eagerly and by writes")]
     EagerAndSegments,
+    /// Data with an immediate for a receive whose CTRL asked for none (protocol 2c.4, type 5).
+    #[error("data with an immediate for a receive that asked for none")]
+    Unwanted,
     /// An eager immediate has segment count 1 (protocol 2c.6).
     #[error("an eager message with a segment count other than 1")]
     EagerSegments,

@@ -65,13 +65,15 @@ pub mod wire;
 pub use comm::CommKind;
 pub use config::{Config, ConfigError, KeyWidth};
 pub use connection::{Adoption, Target};
-pub use datapath::{Admission, NotNow, OneSided, Pending, Post, RecvBuf, RxFate, SendBuf, Test};
+pub use datapath::{
+    Admission, Done, NotNow, OneSided, Pending, Post, RecvBuf, RxFate, SendBuf, Test,
+};
 pub use dialect::{Base, Dialect, ImmFields, Tiny};
 pub use engine::{CommInfo, Engine};
 pub use error::{Error, Failure, Mismatch, OpKind, Stage, Violation, Why};
 pub use event::{Counters, Event, Stray};
 pub use key::{CommKey, ReqKey};
 pub use port::{
-    Cause, EpName, Lane, Outcome, PeerAddr, PutSource, RailPort, RegionId, Remote, RxId, Token,
-    Wire,
+    Cause, EpName, Lane, Outcome, PeerAddr, PutSource, RailPort, Rails, RegionId, Remote, RxId,
+    Token, Wire,
 };

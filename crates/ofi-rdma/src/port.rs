@@ -43,11 +43,44 @@ impl Lane {
         self.0 & 0x80 != 0
     }
 
+    /// The bit of this lane in a set of lanes: bit [`Lane::index`].
+    #[must_use]
+    pub(crate) const fn bit(self) -> u8 {
+        1 << self.index()
+    }
+
     /// Dense index, below [`Lane::COUNT_MAX`]: data rails first.
     #[must_use]
     pub const fn index(self) -> usize {
         let half = if self.is_control() { MAX_RAILS } else { 0 };
         half + self.rail() as usize
+    }
+}
+
+/// A set of data rails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Rails(u8);
+
+impl Rails {
+    /// Rail 0 alone.
+    pub const FIRST: Self = Self(1);
+
+    /// The rails whose bits are set: bit `i` is rail `i`, below [`MAX_RAILS`].
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits & ((1 << MAX_RAILS) - 1))
+    }
+
+    /// Bit `i` is rail `i`.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether rail `rail` is in it.
+    #[must_use]
+    pub const fn contains(self, rail: u8) -> bool {
+        (rail as usize) < MAX_RAILS && self.0 & (1 << rail) != 0
     }
 }
 

@@ -3,6 +3,7 @@
 
 use ofi_pools::Key;
 
+use crate::error::Violation;
 use crate::limits::MAX_RAILS;
 use crate::port::{RegionId, RxId};
 use crate::state::{ReqInput, ReqState};
@@ -49,14 +50,16 @@ pub(crate) struct Request {
     /// Operations at the provider: a bit for each lane. No request has two on one lane, so a
     /// completion that comes twice is told from one that is due.
     pub(crate) flying: u8,
+    /// Lanes it used, as in `flying`; a receive: also the data rails that segments came in on.
+    pub(crate) used: u8,
     /// Receive: segments so far, and how many there are (0: none seen).
     pub(crate) segs_have: u8,
     pub(crate) segs_want: u8,
-    /// Receive: eager data came.
+    /// Receive: eager data came, or no data is to be told of at all (`no_imm`): one more is too many.
     pub(crate) eager_data: bool,
     /// Send: the CTRL came.
     pub(crate) ctrl_seen: bool,
-    /// Send: the peer wants no immediate.
+    /// Send: the peer wants no immediate. Receive: we want none, CTRL is all it waits for.
     pub(crate) no_imm: bool,
     /// Receive: a segment came whose length the provider did not say.
     pub(crate) len_unknown: bool,
@@ -92,6 +95,7 @@ impl Request {
             have: 0,
             queued: 0,
             flying: 0,
+            used: 0,
             segs_have: 0,
             segs_want: 0,
             eager_data: false,
@@ -104,6 +108,16 @@ impl Request {
             bytes: 0,
             wire_addr: 0,
             keys: [0; MAX_RAILS],
+        }
+    }
+
+    /// What is wrong with data that comes when `eager_data` says that none may: `otherwise`, unless the
+    /// peer was asked for none that is told of.
+    pub(crate) const fn unexpected(&self, otherwise: Violation) -> Violation {
+        if self.no_imm {
+            Violation::Unwanted
+        } else {
+            otherwise
         }
     }
 

@@ -45,7 +45,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         };
         match comm.state {
             CommState::Up if comm.failure.is_none() => {}
-            CommState::Parting | CommState::Ending => return self.look_at_closing(key, now_ms),
+            CommState::Parting | CommState::Lingering | CommState::Ending => {
+                return self.look_at_closing(key, now_ms);
+            }
             _ => return,
         }
         let busy = comm.outstanding() > 0;
@@ -94,14 +96,15 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         self.event(event);
     }
 
-    /// A CLOSE that the provider does not take is given up at the bound of connect: close is always
-    /// bounded.
+    /// A CLOSE that the provider does not take, or that the peer does not send, is given up at the bound
+    /// of connect: close is always bounded.
     fn look_at_closing(&mut self, key: Key, now_ms: u64) {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
         let overdue = now_ms.saturating_sub(comm.since_ms) > self.config.connect_timeout_ms;
-        if overdue && self.outbox.waiting(key.index()) > 0 {
+        let waits = self.outbox.waiting(key.index()) > 0 || comm.state == CommState::Lingering;
+        if overdue && waits {
             comm.step(CommInput::GiveUp);
             self.drop_queued(key);
             self.reap_if_quiet(key);

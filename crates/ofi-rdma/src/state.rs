@@ -22,6 +22,8 @@ pub(crate) enum CommState {
     Up,
     /// Closed by the caller; CLOSE goes out once all operations are back.
     Parting,
+    /// Send: closed by the caller; its id stays until the peer's CLOSE and all its CTRLs came.
+    Lingering,
     /// Closed by the caller; ends once all operations are back.
     Ending,
     /// Its slot and id are free.
@@ -43,9 +45,13 @@ pub(crate) enum CommInput {
     Close,
     /// The caller closes, and the peer is to be told.
     CloseAndSay,
+    /// The caller closes, and the peer will say that it did.
+    CloseAndAwait,
+    /// CLOSE came, and as many CTRLs as it says.
+    HeardOut,
     /// Nothing is queued or at the provider.
     Quiet,
-    /// The provider does not take the CLOSE within the bound.
+    /// The provider does not take the CLOSE, or the peer sends none, within the bound.
     GiveUp,
 }
 
@@ -59,9 +65,11 @@ impl CommState {
             | (Self::Answering, CommInput::AnswerSent) => Self::Up,
             (Self::Refusing, CommInput::AnswerSent) => Self::Refused,
             (Self::Up, CommInput::CloseAndSay) => Self::Parting,
-            (Self::Parting, CommInput::Quiet | CommInput::GiveUp) => Self::Ending,
+            (Self::Up, CommInput::CloseAndAwait) => Self::Lingering,
+            (Self::Parting, CommInput::Quiet | CommInput::GiveUp)
+            | (Self::Lingering, CommInput::HeardOut | CommInput::GiveUp) => Self::Ending,
             (Self::Ending, CommInput::Quiet) => Self::Gone,
-            (Self::Parting | Self::Ending | Self::Gone, _) => return None,
+            (Self::Parting | Self::Lingering | Self::Ending | Self::Gone, _) => return None,
             (_, CommInput::Close) => Self::Ending,
             _ => return None,
         })
@@ -69,7 +77,10 @@ impl CommState {
 
     /// Closed by the caller: its key is stale, messages for it are strays.
     pub(crate) const fn is_closed(self) -> bool {
-        matches!(self, Self::Parting | Self::Ending | Self::Gone)
+        matches!(
+            self,
+            Self::Parting | Self::Lingering | Self::Ending | Self::Gone
+        )
     }
 }
 
@@ -121,7 +132,7 @@ mod tests {
     use alloc::format;
     use alloc::string::String;
 
-    const COMM_STATES: [CommState; 10] = [
+    const COMM_STATES: [CommState; 11] = [
         CommState::Listening,
         CommState::Accepted,
         CommState::Connecting,
@@ -130,16 +141,19 @@ mod tests {
         CommState::Refused,
         CommState::Up,
         CommState::Parting,
+        CommState::Lingering,
         CommState::Ending,
         CommState::Gone,
     ];
-    const COMM_INPUTS: [CommInput; 8] = [
+    const COMM_INPUTS: [CommInput; 10] = [
         CommInput::ChildTaken,
         CommInput::ChildLost,
         CommInput::AnswerTaken,
         CommInput::AnswerSent,
         CommInput::Close,
         CommInput::CloseAndSay,
+        CommInput::CloseAndAwait,
+        CommInput::HeardOut,
         CommInput::Quiet,
         CommInput::GiveUp,
     ];
@@ -195,8 +209,9 @@ mod tests {
                 state.next(CommInput::Close)
             };
             let mut at = closed.unwrap();
-            for _ in 0..2 {
-                at = at.next(CommInput::Quiet).unwrap_or(at);
+            // Parting needs two steps; Lingering ends at the bound.
+            for input in [CommInput::GiveUp, CommInput::Quiet] {
+                at = at.next(input).unwrap_or(at);
             }
             assert_eq!(at, CommState::Gone, "from {state:?}");
         }

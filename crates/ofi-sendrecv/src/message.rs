@@ -1,7 +1,7 @@
 //! isend, irecv, flush, test (protocol 2e.12).
 
 use ofi_pools::Key;
-use ofi_rdma::{Admission, CommKey, CommKind, NotNow, RegionId, ReqKey, Test};
+use ofi_rdma::{Admission, CommKey, CommKind, Done, NotNow, Rails, RegionId, ReqKey, Test};
 
 use crate::comm::{Kind, Request};
 use crate::engine::{Engine, key_of, req_key};
@@ -111,7 +111,8 @@ impl Engine {
     #[inline]
     pub fn test(&mut self, request: ReqKey) -> Result<Test, Error> {
         if let Some(bytes) = self.recheck(request)? {
-            return Ok(Test::Done { bytes });
+            let rails = Rails::FIRST;
+            return Ok(Test::Done(Done { bytes, rails }));
         }
         let epoch = self.epoch;
         let Some(r) = self.requests.get_mut(key_of(request.to_bits())) else {

@@ -269,6 +269,7 @@ impl<D: Dialect> Caller<'_, D> {
             region,
             wire_addr,
             keys,
+            optional: false,
         };
         let admission = self.engine.irecv(comm, &recv)?;
         if let Admission::Admitted(_) = admission {
@@ -328,11 +329,12 @@ impl<D: Dialect> Caller<'_, D> {
     /// Tests a request as `ofi-net` does: with one progress pass when the engine asks for one.
     pub(crate) fn ask(&mut self, req: ofi_rdma::ReqKey) -> Result<Option<u64>, Error> {
         match self.engine.test(req)? {
-            Test::Done { bytes } => Ok(Some(bytes)),
+            Test::Done(done) => Ok(Some(self.judge_rails(done))),
             Test::Pending { poll: true } if !self.polled => {
                 self.polled = true;
                 progress(self.world, self.engine, self.host());
-                self.engine.recheck(req)
+                let done = self.engine.recheck(req)?;
+                Ok(done.map(|done| self.judge_rails(done)))
             }
             Test::Pending { .. } => Ok(None),
         }

@@ -88,7 +88,7 @@ fn feed<D: Dialect>(world: &mut World, engine: &mut Engine<D>, host: u8, rail: u
             world.note(host, What::Write, data, len.unwrap_or(0));
             let stray = world.is_stray(host, immediate(data));
             let before = engine.counters().strays;
-            engine.on_remote_write(data, len);
+            engine.on_remote_write(rail, data, len);
             stray_counted(
                 world,
                 engine,

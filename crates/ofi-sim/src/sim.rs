@@ -164,7 +164,9 @@ impl<D: Dialect> Sim<D> {
         let mut hosts = self.world.nodes.iter().zip(&self.engines).filter(alive);
         self.world.ops.live() == 0
             && hosts.all(|(node, engine)| {
-                engine.posts_waiting() == 0 && node.cq.iter().all(VecDeque::is_empty)
+                // What a dead host left at its provider holds communicators until the end.
+                let closed = engine.live_comms() == 0 || !self.world.vanished.is_empty();
+                closed && engine.posts_waiting() == 0 && node.cq.iter().all(VecDeque::is_empty)
             })
     }
 
@@ -389,5 +391,6 @@ fn engine_config(config: &SimConfig, host: u8) -> Config {
         stall_warn_ms: Some(STALL_WARN_MS),
         stall_fail_ms: Some(STALL_FAIL_MS),
         close_messages: config.close_messages,
+        early_completion: false,
     }
 }

@@ -1,12 +1,22 @@
 //! Oracles of what a caller sees: that "not now" is true, and that a request that is done is done.
 
-use ofi_rdma::{Admission, Dialect, NotNow};
+use ofi_rdma::{Admission, Dialect, Done, NotNow};
 
 use crate::caller::Caller;
 use crate::ledger::{RECV, SEND};
 use crate::pattern::{GUARD, GUARD_BYTES, first_difference};
 
 impl<D: Dialect> Caller<'_, D> {
+    /// Whatever was done went over rails that there are, one at least.
+    pub(crate) fn judge_rails(&mut self, done: Done) -> u64 {
+        let known = (1_u8 << self.world.config.rails) - 1;
+        let rails = done.rails.bits();
+        if (rails == 0 && done.bytes > 0) || rails & !known != 0 {
+            self.violation(format!("{done:?} with {} rails", self.world.config.rails));
+        }
+        done.bytes
+    }
+
     /// "Not now" has to be true.
     pub(crate) fn judge_admission(&mut self, next: u64, admission: Admission) {
         let pending = &self.link.sides[self.side].pending;

@@ -6,7 +6,7 @@
 use core::ffi::{c_int, c_void};
 
 use ofi_net::error::{Code, NetError};
-use ofi_net::{CommWord, MrWord, ReqWord};
+use ofi_net::{CommWord, Done, MrWord, ReqWord};
 
 use crate::abi::{self, NcclResult};
 use crate::connection::comm_word;
@@ -161,8 +161,11 @@ pub unsafe fn send(
     })
 }
 
+/// What a caller leaves in `*request` of irecv when it can do without the completion.
+const OPTIONAL: usize = 1;
+
 /// irecv of one buffer. `*request` is an input too: 1 says that the caller does not need the
-/// completion; this version always gives it (early completion is off).
+/// completion (`NCCL_NET_OPTIONAL_RECV_COMPLETION`), read anew at each retry (trap 17).
 ///
 /// # Safety
 /// The buffer must stay writable and untouched until its request is done; `request`, if not NULL,
@@ -177,11 +180,16 @@ pub unsafe fn recv(
 ) -> Result<(), Fail> {
     // SAFETY: the caller's contract.
     let request = unsafe { Out::new(request, abi::INVALID_ARGUMENT, "request") }?;
+    let optional = request.get().addr() == OPTIONAL;
     start(&request, |instance| {
         let comm = comm_word(comm, "recvComm", abi::INVALID_ARGUMENT)?;
         let Message { data, size, .. } = message;
         // SAFETY: the caller leaves the buffer alone until the request is done.
-        let started = unsafe { instance.transport.irecv(comm, data, size, message.region()) }?;
+        let started = unsafe {
+            instance
+                .transport
+                .irecv(comm, data, size, message.region(), optional)
+        }?;
         observe(instance, started, (Direction::Recv, comm), &message);
         Ok(started)
     })
@@ -264,17 +272,20 @@ pub unsafe fn test(request: *mut c_void, done: *mut c_int, size: *mut c_int) -> 
     instance::with(|instance| {
         let null = || Fail::null(abi::INTERNAL_ERROR, "request");
         let request = word(request).map(ReqWord::from_bits).ok_or_else(null)?;
-        let tested = instance.transport.test(request);
+        let tested = instance.transport.test_done(request);
         if let Some(events) = &instance.events {
             match &tested {
-                Ok(Some(bytes)) => events.ended(request, State::Done, 0, *bytes),
+                Ok(Some(done)) => {
+                    let rails = done.rails.bits().into();
+                    events.ended(request, State::Done, rails, done.bytes);
+                }
                 Ok(None) => {}
                 // A child does not speak for its parent.
                 Err(error) if error.code() == Code::Forked => {}
                 Err(_) => events.ended(request, State::Failed, 0, 0),
             }
         }
-        let Some(bytes) = tested? else {
+        let Some(Done { bytes, .. }) = tested? else {
             return Ok(());
         };
         done.set(1);

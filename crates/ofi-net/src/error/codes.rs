@@ -116,6 +116,10 @@ codes! {
     TraceFile = 205, EIO, "the wire trace cannot be written",
         ["the directory of OFI_NCCL_TRACE_FILE does not exist or is not writable here", "the disk is full"],
         "correct or unset OFI_NCCL_TRACE_FILE; the job runs on without a trace";
+    /// `OFI_NCCL_EARLY_COMPLETION=1` where it cannot be (protocol 2e.10).
+    EarlyCompletion = 206, ENOTSUP, "receives cannot complete early here",
+        ["eager messages are on", "the provider moves data only during calls (FI_PROGRESS_MANUAL)"],
+        "unset OFI_NCCL_EARLY_COMPLETION; or set OFI_NCCL_EAGER_MAX_SIZE=-1 on all ranks and use a provider with automatic progress";
     /// A NULL pointer where one is needed.
     NullArgument = 301, EINVAL, "a pointer argument is NULL",
         ["a call out of order", "an earlier call failed and its result was not looked at"],

@@ -234,7 +234,7 @@ table! {
     TunerNetCompOverhead = number("OFI_NCCL_TUNER_NET_COMP_OVERHEAD", 3, (0, INT), "completion cost the tuner assumes, microseconds").is(TUNER);
     UseLowLatencyTc = flag("OFI_NCCL_USE_LOW_LATENCY_TC", true, "low-latency traffic class for control endpoints");
     ForceNumRails = number("OFI_NCCL_FORCE_NUM_RAILS", 0, (0, 4), "rails of each device; 0: as found; must match the peer's");
-    EarlyCompletion = number("OFI_NCCL_EARLY_COMPLETION", -1, (-1, 1), "complete a receive before its data: -1 where possible, 0 never, 1 always").is(Status::NotYet);
+    EarlyCompletion = number("OFI_NCCL_EARLY_COMPLETION", -1, (-1, 1), "complete a receive that the caller does not wait for before its data: -1 where possible (needs OFI_NCCL_EAGER_MAX_SIZE=-1 on all ranks and a provider with automatic progress), 0 never, 1 always or fail");
     DisableCloseMessage = number("OFI_NCCL_DISABLE_CLOSE_MESSAGE", 1, (0, 1), "1: close without telling the peer; 0 for jobs with v1.15.0 senders, which wait for it");
     ForceProductName = text("OFI_NCCL_FORCE_PRODUCT_NAME", None, "instance type, instead of what the firmware says");
     SkipNicsWithoutAccel = flag("OFI_NCCL_SKIP_NICS_WITHOUT_ACCEL_AT_SAME_PCI_LEVEL", false, "pass over NICs that have no accelerator near them").is(LATER);

@@ -111,7 +111,7 @@ fn of_a_name_that_comes_twice_the_first_counts() {
 fn a_parameter_without_effect_says_so_only_when_it_differs() {
     assert!(neuron(&[("OFI_NCCL_EARLY_COMPLETION", "-1")]).1.is_empty());
     let (_, notes) = neuron(&[
-        ("OFI_NCCL_EARLY_COMPLETION", "1"),
+        ("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK", "1"),
         ("OFI_NCCL_TUNER_TYPE", "model"),
     ]);
     assert_eq!(

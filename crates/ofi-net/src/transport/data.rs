@@ -8,7 +8,7 @@ use crate::regions::FLUSH_REGION;
 use crate::registry::Seat;
 use core::ffi::c_void;
 use ofi_pools::Key;
-use ofi_rdma::{Admission, CommKey, NotNow, RecvBuf, RegionId, ReqKey, SendBuf, Test};
+use ofi_rdma::{Admission, CommKey, Done, NotNow, RecvBuf, RegionId, ReqKey, SendBuf, Test};
 
 /// A caller's buffer, checked.
 pub(super) struct Buffer {
@@ -54,6 +54,10 @@ impl Transport {
     /// Starts a receive of up to `len` bytes at `addr`, which lie in the region `mr`. `None`: not
     /// now, call again with the same arguments.
     ///
+    /// `optional`: the caller sees for itself that the data is there. Where early completion is on
+    /// (`OFI_NCCL_EARLY_COMPLETION`) the request is then done, with 0 bytes, when the peer was told
+    /// where to write (protocol 2e.10); elsewhere it changes nothing.
+    ///
     /// # Errors
     /// As [`Transport::isend`].
     ///
@@ -66,6 +70,7 @@ impl Transport {
         addr: *mut c_void,
         len: usize,
         mr: Option<MrWord>,
+        optional: bool,
     ) -> Result<Option<ReqWord>, NetError> {
         let (seat, domain, key) = self.comm(comm)?;
         let region = self.optional_region(seat, mr, len)?;
@@ -84,6 +89,7 @@ impl Transport {
                     region,
                     wire_addr,
                     keys,
+                    optional,
                 },
             );
             core.admitted(key, admission)
@@ -130,9 +136,18 @@ impl Transport {
     /// The failure that sticks to its communicator; a word of no request.
     #[inline]
     pub fn test(&self, request: ReqWord) -> Result<Option<u64>, NetError> {
+        Ok(self.test_done(request)?.map(|done| done.bytes))
+    }
+
+    /// As [`Transport::test`], with the rails that carried the bytes.
+    ///
+    /// # Errors
+    /// As [`Transport::test`].
+    #[inline]
+    pub fn test_done(&self, request: ReqWord) -> Result<Option<Done>, NetError> {
         let (domain, key) = self.request(request)?;
         let tested = domain.attempt(|core| match core.engine.test(key)? {
-            Test::Done { bytes } => Ok(Some(bytes)),
+            Test::Done(done) => Ok(Some(done)),
             Test::Pending { poll: false } => Ok(None),
             Test::Pending { poll: true } => {
                 core.progress();

@@ -373,7 +373,7 @@ pub fn irecv(
     let (start, mr) = (buffer.at(at), buffer.mr);
     until("irecv", || {
         // SAFETY: as for `isend`.
-        unsafe { net.irecv(comm, start, len, Some(mr)) }.unwrap()
+        unsafe { net.irecv(comm, start, len, Some(mr), false) }.unwrap()
     })
 }
 

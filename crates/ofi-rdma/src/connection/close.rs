@@ -9,6 +9,7 @@ use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Error, OpKind};
+use crate::event::Stray;
 use crate::key::CommKey;
 use crate::state::{CommInput, CommState, ReqInput};
 use crate::window::{Lookup, Slot};
@@ -16,7 +17,9 @@ use crate::window::{Lookup, Slot};
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// Closes a communicator or listener, also with requests in flight: their keys are stale from
     /// now on, queued operations are dropped (nothing is posted for it any more: protocol 2.k 2),
-    /// and its slots live until the operations at the provider completed.
+    /// and its slots live until the operations at the provider completed. With CLOSE messages on, the
+    /// id of a sender lives until its peer's CLOSE came, or the bound of connect passed: so a CTRL that
+    /// is still on its way finds the id it was sent to.
     ///
     /// # Errors
     /// It is closed already.
@@ -26,16 +29,18 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if c.state.is_closed() {
             return Err(Error::NoSuchComm);
         }
-        // Exactly one CLOSE, only after at least one CTRL (decision 13).
-        let say_close = self.config.close_messages
-            && c.kind == CommKind::Recv
-            && c.state == CommState::Up
-            && c.failure.is_none();
-        c.step(if say_close {
-            CommInput::CloseAndSay
-        } else {
-            CommInput::Close
-        });
+        let handshake =
+            self.config.close_messages && c.state == CommState::Up && c.failure.is_none();
+        // Exactly one CLOSE, only after at least one CTRL (decision 13): a sender that got none waits
+        // for nothing.
+        let input = match c.kind {
+            CommKind::Recv if handshake => CommInput::CloseAndSay,
+            CommKind::Send if handshake && c.ctrls > 0 && !c.is_heard_out() => {
+                CommInput::CloseAndAwait
+            }
+            _ => CommInput::Close,
+        };
+        c.step(input);
         c.since_ms = now_ms;
         let child = c.child.take();
         self.drop_queued(key);
@@ -84,6 +89,32 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         owned
     }
 
+    /// A CTRL for a communicator that is closed. One that lingers counts it: CLOSE says how many there
+    /// are. For everybody else it is a stray.
+    #[cold]
+    pub(crate) fn late_ctrl(&mut self, id: u32, seq: u16) {
+        let lingering = self.by_id.get(id).and_then(|key| {
+            let comm = self.comms.get_mut(key)?;
+            (comm.state == CommState::Lingering).then_some((key, comm))
+        });
+        let Some((key, comm)) = lingering else {
+            return self.stray(Stray::Ctrl(id, seq));
+        };
+        comm.ctrls += 1;
+        self.end_if_heard_out(key);
+    }
+
+    /// Ends a communicator that lingers, if its peer has nothing more to say.
+    #[cold]
+    pub(crate) fn end_if_heard_out(&mut self, key: Key) {
+        let Some(comm) = self.comms.get_mut(key) else {
+            return;
+        };
+        if comm.is_heard_out() && comm.step(CommInput::HeardOut) {
+            self.reap_if_quiet(key);
+        }
+    }
+
     /// A closed communicator with nothing at the provider: says CLOSE if it has to, else ends.
     pub(crate) fn reap_if_quiet(&mut self, key: Key) {
         let Some(comm) = self.comms.get_mut(key) else {
@@ -96,7 +127,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if comm.state == CommState::Ending {
             // It was Parting. Nothing to say if no CTRL went out; else how many did: the sender
             // waits for that many.
-            if comm.ctrls_done > 0 {
+            if comm.ctrls > 0 {
                 return self.queue_own(key, OpKind::Close);
             }
             comm.step(CommInput::Quiet);

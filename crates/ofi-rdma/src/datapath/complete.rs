@@ -3,13 +3,14 @@
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
+use super::Done;
 use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{OpKind, Why};
 use crate::event::{Event, Stray};
 use crate::key::{CommKey, Named};
-use crate::port::{Cause, Lane, Token};
+use crate::port::{Cause, Lane, Rails, Token};
 use crate::request;
 use crate::state::{CommInput, ReqInput};
 
@@ -98,7 +99,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         result: Result<(), Cause>,
     ) -> Option<Option<Key>> {
         let request = self.requests.get_mut(named.owner)?;
-        let bit = 1 << lane.index();
+        let bit = lane.bit();
         if request.flying & bit == 0 {
             return None;
         }
@@ -113,7 +114,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let seq = request.kind.in_window().then_some(seq);
         match result {
             Ok(()) => {
-                comm.ctrls_done += u64::from(named.op == OpKind::Ctrl);
+                comm.ctrls += u64::from(named.op == OpKind::Ctrl);
                 // What is closed or has failed drains: the rare case.
                 let healthy = comm.takes_messages();
                 if healthy {
@@ -144,11 +145,12 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     }
 
     /// `test` takes a finished request: frees its place in the window, and the gate for eager sends.
-    pub(super) fn retire(&mut self, key: Key) -> u64 {
+    pub(super) fn retire(&mut self, key: Key) -> Done {
         let Some(request) = self.requests.get_mut(key) else {
-            return 0;
+            return Done::default();
         };
         let (kind, seq, bytes) = (request.kind, request.seq, u64::from(request.bytes));
+        let rails = Rails::from_bits(request.used);
         request.step(ReqInput::Take);
         if let Some(comm) = self.comms.get_mut(request.comm) {
             match kind {
@@ -167,6 +169,6 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             }
         }
         self.drop_request(key);
-        bytes
+        Done { bytes, rails }
     }
 }

@@ -11,7 +11,8 @@ use crate::dialect::Dialect;
 use crate::engine::{Early, EarlyCtrl, Engine};
 use crate::error::{Mismatch, Violation, Why};
 use crate::event::Stray;
-use crate::port::RxId;
+use crate::limits::MAX_RAILS;
+use crate::port::{Lane, RxId};
 use crate::request::Kind;
 use crate::state::CommState;
 use crate::window::{Lookup, Slot};
@@ -31,6 +32,10 @@ pub enum RxFate {
     Held,
 }
 
+/// A rail, whatever the port says.
+const RAIL_MASK: u8 = 3;
+const _: () = assert!(MAX_RAILS == RAIL_MASK as usize + 1);
+
 /// The low half of CQ data: the immediate (decision 3).
 #[expect(
     clippy::cast_possible_truncation,
@@ -41,10 +46,10 @@ const fn immediate(data: u64) -> u32 {
 }
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
-    /// A write of a peer landed: `FI_REMOTE_WRITE`, with its CQ data (the immediate is the low half),
-    /// and with the length where the provider says it (libfabric 1.17 does not on TCP: providers 1a).
+    /// A write of a peer landed on data rail `rail`: `FI_REMOTE_WRITE`, with its CQ data (the
+    /// immediate is the low half), and with the length where the provider says it (libfabric 1.17 does not on TCP: providers 1a).
     #[inline]
-    pub fn on_remote_write(&mut self, data: u64, len: Option<u64>) {
+    pub fn on_remote_write(&mut self, rail: u8, data: u64, len: Option<u64>) {
         let fields = D::decode_imm(immediate(data));
         let found = self.by_id.get(fields.comm).and_then(|key| {
             let comm = self.comms.get(key)?;
@@ -64,12 +69,13 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some((comm, index, len)) = found else {
             return self.stray(Stray::Write(fields.comm, fields.seq));
         };
-        self.segment(comm, index, fields.nseg, len);
+        self.segment(comm, index, (rail, fields.nseg, len));
     }
 
     /// Counts a segment against the count that the first one announced (protocol 2e.3).
     #[inline]
-    fn segment(&mut self, comm: Key, index: u32, nseg: u8, len: Option<u64>) {
+    fn segment(&mut self, comm: Key, index: u32, segment: (u8, u8, Option<u64>)) {
+        let (rail, nseg, len) = segment;
         let Some((key, request)) = self.request_at(index) else {
             return;
         };
@@ -77,6 +83,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             request.segs_want = nseg;
         }
         request.segs_have = request.segs_have.saturating_add(1);
+        request.used |= Lane::data(rail & RAIL_MASK).bit();
         let total = match len {
             Some(len) => u64::from(request.bytes).saturating_add(len),
             None => {
@@ -89,7 +96,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         } else if request.segs_have > nseg {
             Some(Violation::Duplicate)
         } else if request.eager_data {
-            Some(Violation::EagerAndSegments)
+            Some(request.unexpected(Violation::EagerAndSegments))
         } else if total > u64::from(request.len) {
             Some(Violation::Overrun)
         } else {
@@ -198,7 +205,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             fits.then(|| (key, comm.window.lookup(ctrl.seq)))
         });
         let Some((comm, place)) = found else {
-            self.stray(Stray::Ctrl(ctrl.comm_id, ctrl.seq));
+            self.late_ctrl(ctrl.comm_id, ctrl.seq);
             return Some(());
         };
         let (ours, theirs) = (self.config.key_width, width);
@@ -215,6 +222,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
         if let Some(comm) = self.comms.get_mut(comm) {
             comm.moved = true;
+            comm.ctrls += 1;
         }
         self.news();
         let item = EarlyCtrl {
@@ -283,16 +291,23 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         Some(())
     }
 
-    /// The receiver is gone. Understood always; nothing waits for it, since close never waits.
+    /// The receiver is gone, and says how many CTRLs there were. Understood always.
     #[cold]
     fn on_close(&mut self, bytes: &[u8]) -> Option<()> {
         let close = Close::decode(bytes).ok()?;
         let id = close.send_comm_id;
-        let comm = self.by_id.get(id).and_then(|key| self.comms.get_mut(key));
-        match comm.filter(|c| c.kind == CommKind::Send) {
-            Some(comm) => comm.moved = true,
-            None => self.stray(Stray::Close(id)),
-        }
+        let found = self.by_id.get(id).and_then(|key| {
+            let comm = self.comms.get_mut(key)?;
+            let fits = comm.kind == CommKind::Send && comm.close_count.is_none();
+            fits.then_some((key, comm))
+        });
+        let Some((key, comm)) = found else {
+            self.stray(Stray::Close(id));
+            return Some(());
+        };
+        comm.moved = true;
+        comm.close_count = Some(close.ctrl_count);
+        self.end_if_heard_out(key);
         Some(())
     }
 }

@@ -20,7 +20,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let seq = request.seq;
         if request.eager_data || request.segs_have > 0 {
             let why = if request.eager_data {
-                Violation::Duplicate
+                request.unexpected(Violation::Duplicate)
             } else {
                 Violation::EagerAndSegments
             };

@@ -33,6 +33,12 @@ pub struct RecvBuf {
     pub wire_addr: u64,
     /// The region's key on each data rail.
     pub keys: [u64; MAX_RAILS],
+    /// The caller sees for itself that the data is there: where [`Config::early_completion`] is on,
+    /// the receive is done, with 0 bytes, when its CTRL is sent, and the peer writes without immediates
+    /// (protocol 2e.10).
+    ///
+    /// [`Config::early_completion`]: crate::Config::early_completion
+    pub optional: bool,
 }
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
@@ -57,8 +63,14 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let mut request = Request::new(comm.0, Kind::Recv, buf.region, buf.addr, len);
         request.wire_addr = buf.wire_addr;
         request.keys = buf.keys;
-        // The CTRL's own completion, and "all data is here" (trap 14 of section 0).
-        request.need = 2;
+        if buf.optional && self.config.early_completion && early == Slot::Empty {
+            request.need = 1;
+            request.no_imm = true;
+            request.eager_data = true;
+        } else {
+            // The CTRL's own completion, and "all data is here" (trap 14 of section 0).
+            request.need = 2;
+        }
         request.queued = 1;
         request.epoch = self.epoch;
         let Some(key) = self.new_request(request) else {

@@ -17,7 +17,7 @@ pub use irecv::RecvBuf;
 pub use isend::SendBuf;
 pub use one_sided::OneSided;
 pub use pump::{Pending, Post};
-pub use test::Test;
+pub use test::{Done, Test};
 
 use crate::key::ReqKey;
 

@@ -209,7 +209,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let peer = comm.peer.control[0];
         let (message, len) = if waiting.op == OpKind::Close {
             let close = Close {
-                ctrl_count: comm.ctrls_done,
+                ctrl_count: comm.ctrls,
                 send_comm_id: comm.remote_id,
             };
             (Message::Close(close), CLOSE_BYTES)
@@ -230,7 +230,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             ..
         } = self.config;
         let ctrl = Ctrl {
-            no_completion: false,
+            no_completion: request.no_imm,
             seq: request.seq,
             comm_id: comm.remote_id,
             buff_len: request.len,
@@ -310,7 +310,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 return;
             };
             request.queued -= 1;
-            request.flying |= 1 << lane.index();
+            request.flying |= lane.bit();
+            request.used |= lane.bit();
             request.comm
         };
         if let Some(comm) = self.comms.get_mut(comm) {

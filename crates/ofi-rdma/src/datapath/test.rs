@@ -6,17 +6,25 @@ use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::key::ReqKey;
+use crate::port::Rails;
 use crate::state::{ReqInput, ReqState};
+
+/// What became of a request that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Done {
+    /// Bytes moved (protocol 2e.4): what both sides had room for. 0 for a flush, and for a receive that
+    /// needed no completion.
+    pub bytes: u64,
+    /// Data rails that carried them; for a receive by writes, those they came in on.
+    pub rails: Rails,
+}
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Test {
     /// Done; its key names nothing any more.
-    Done {
-        /// Bytes moved (protocol 2e.4): what both sides had room for. 0 for a flush.
-        bytes: u64,
-    },
+    Done(Done),
     /// Not yet.
     Pending {
         /// The first test of a poll epoch: make a progress pass, then [`Engine::recheck`].
@@ -33,8 +41,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// The failure of its communicator, which ends the request; a key that names none.
     #[inline]
     pub fn test(&mut self, request: ReqKey) -> Result<Test, Error> {
-        if let Some(bytes) = self.recheck(request)? {
-            return Ok(Test::Done { bytes });
+        if let Some(done) = self.recheck(request)? {
+            return Ok(Test::Done(done));
         }
         let epoch = self.epoch;
         let Some(r) = self.requests.get_mut(request.0) else {
@@ -50,12 +58,12 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         Ok(Test::Pending { poll })
     }
 
-    /// As [`Engine::test`], without asking for a look: bytes moved when it is done.
+    /// As [`Engine::test`], without asking for a look.
     ///
     /// # Errors
     /// The failure of its communicator, which ends the request; a key that names none.
     #[inline]
-    pub fn recheck(&mut self, request: ReqKey) -> Result<Option<u64>, Error> {
+    pub fn recheck(&mut self, request: ReqKey) -> Result<Option<Done>, Error> {
         let r = self
             .requests
             .get_mut(request.0)

@@ -151,6 +151,7 @@ pub(crate) fn config(rails: u8, control_rails: u8) -> Config {
         stall_warn_ms: None,
         stall_fail_ms: None,
         close_messages: false,
+        early_completion: false,
     }
 }
 
@@ -238,6 +239,7 @@ impl Bench {
             region: REGION,
             wire_addr: addr,
             keys,
+            optional: false,
         };
         match self.engine.irecv(comm, &buf) {
             Ok(Admission::Admitted(req)) => req,
@@ -254,7 +256,10 @@ impl Bench {
     }
 
     pub(crate) fn done(&mut self, req: ReqKey, bytes: u64) {
-        assert_eq!(self.engine.test(req), Ok(Test::Done { bytes }));
+        match self.engine.test(req) {
+            Ok(Test::Done(done)) => assert_eq!(done.bytes, bytes),
+            other => panic!("done with {bytes} bytes: {other:?}"),
+        }
         assert_eq!(
             self.engine.test(req),
             Err(Error::NoSuchRequest),

@@ -19,7 +19,7 @@ fn b9_close_says_how_many_ctrls_there_were() {
         let req = b.irecv(comm, ADDR, 64, KEYS);
         let sent = b.post();
         b.engine.on_local(sent.token);
-        b.engine.on_remote_write(0x1000_0400 | seq, Some(64));
+        b.engine.on_remote_write(0, 0x1000_0400 | seq, Some(64));
         b.done(req, 64);
     }
     b.engine.close(comm, 0).expect("close");
@@ -47,7 +47,7 @@ fn no_close_without_a_ctrl_or_by_default() {
     let req = b.irecv(comm, ADDR, 64, KEYS);
     let sent = b.post();
     b.engine.on_local(sent.token);
-    b.engine.on_remote_write(0x1000_0400, Some(64));
+    b.engine.on_remote_write(0, 0x1000_0400, Some(64));
     b.done(req, 64);
     b.engine.close(comm, 0).expect("close");
     b.quiet();
@@ -73,7 +73,7 @@ fn a_repeated_completion_is_not_taken_for_another() {
     let req = b.irecv(comm, ADDR, 64, KEYS);
     let sent = b.post();
     b.engine.on_local(sent.token);
-    b.engine.on_remote_write(0x1000_0400, Some(64));
+    b.engine.on_remote_write(0, 0x1000_0400, Some(64));
     b.done(req, 64);
     b.engine.close(comm, 0).expect("close");
     let close = b.post();
@@ -222,13 +222,14 @@ fn the_129th_message_is_not_now_and_consumes_nothing() {
         region: RegionId(7),
         wire_addr,
         keys,
+        optional: false,
     };
     for _ in 0..3 {
         let answer = b.engine.irecv(comm, &buf);
         assert_eq!(answer, Ok(Admission::NotNow(NotNow::InFlightCap)));
         b.quiet();
     }
-    b.engine.on_remote_write(0x1000_0400, Some(64));
+    b.engine.on_remote_write(0, 0x1000_0400, Some(64));
     b.done(reqs[0], 64);
     let next = b.irecv(comm, ADDR, 64, KEYS);
     let sent = b.post();

@@ -161,13 +161,13 @@ fn progress_of_any_kind_is_no_stall() {
     b.engine.tick(0);
     b.engine.on_local(ctrls[0].token);
     ticks(&mut b, 0, 900);
-    b.engine.on_remote_write(0x1000_0400, Some(8));
+    b.engine.on_remote_write(0, 0x1000_0400, Some(8));
     ticks(&mut b, 900, 1800);
     b.engine.on_local(ctrls[1].token);
     ticks(&mut b, 1800, 2700);
     b.pending(second);
     // Done and not tested: the caller's turn, not a stall.
-    b.engine.on_remote_write(0x1000_0401, Some(8));
+    b.engine.on_remote_write(0, 0x1000_0401, Some(8));
     ticks(&mut b, 2700, 50_000);
     b.done(first, 8);
     b.done(second, 8);

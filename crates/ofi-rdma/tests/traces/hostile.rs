@@ -58,15 +58,15 @@ fn fails(mut r: Receiving, violation: Violation) {
 #[test]
 fn a_segment_count_of_0() {
     let mut r = receiving();
-    r.b.engine.on_remote_write(imm(0, 0), Some(10));
+    r.b.engine.on_remote_write(0, imm(0, 0), Some(10));
     fails(r, Violation::SegmentCount);
 }
 
 #[test]
 fn segment_counts_that_differ() {
     let mut r = receiving();
-    r.b.engine.on_remote_write(imm(3, 0), Some(10));
-    r.b.engine.on_remote_write(imm(2, 0), Some(10));
+    r.b.engine.on_remote_write(0, imm(3, 0), Some(10));
+    r.b.engine.on_remote_write(0, imm(2, 0), Some(10));
     fails(r, Violation::SegmentCount);
 }
 
@@ -74,7 +74,7 @@ fn segment_counts_that_differ() {
 fn a_segment_too_many() {
     let mut r = receiving();
     for _ in 0..3 {
-        r.b.engine.on_remote_write(imm(2, 0), Some(10));
+        r.b.engine.on_remote_write(0, imm(2, 0), Some(10));
     }
     fails(r, Violation::Duplicate);
 }
@@ -82,21 +82,21 @@ fn a_segment_too_many() {
 #[test]
 fn more_bytes_than_room_in_one_segment_and_in_sum() {
     let mut r = receiving();
-    r.b.engine.on_remote_write(imm(1, 0), Some(1001));
+    r.b.engine.on_remote_write(0, imm(1, 0), Some(1001));
     fails(r, Violation::Overrun);
     let mut r = receiving();
-    r.b.engine.on_remote_write(imm(2, 0), Some(1000));
-    r.b.engine.on_remote_write(imm(2, 0), Some(1));
+    r.b.engine.on_remote_write(0, imm(2, 0), Some(1000));
+    r.b.engine.on_remote_write(0, imm(2, 0), Some(1));
     fails(r, Violation::Overrun);
     let mut r = receiving();
-    r.b.engine.on_remote_write(imm(1, 0), Some(u64::MAX));
+    r.b.engine.on_remote_write(0, imm(1, 0), Some(u64::MAX));
     fails(r, Violation::Overrun);
 }
 
 #[test]
 fn eager_data_after_segments_and_segments_after_eager_data() {
     let mut r = receiving();
-    r.b.engine.on_remote_write(imm(2, 0), Some(10));
+    r.b.engine.on_remote_write(0, imm(2, 0), Some(10));
     assert_eq!(r.b.engine.on_eager(eager_imm(1, 0), 10, RX), RxFate::Held);
     assert_eq!(
         r.b.engine.take_released(),
@@ -107,7 +107,7 @@ fn eager_data_after_segments_and_segments_after_eager_data() {
 
     let mut r = receiving();
     assert_eq!(r.b.engine.on_eager(eager_imm(1, 0), 10, RX), RxFate::Held);
-    r.b.engine.on_remote_write(imm(2, 0), Some(10));
+    r.b.engine.on_remote_write(0, imm(2, 0), Some(10));
     assert_eq!(
         r.b.engine.take_released(),
         Some(RX),
@@ -153,7 +153,7 @@ fn a_copy_at_the_provider_keeps_its_buffer_until_it_is_back() {
     let mut r = receiving();
     assert_eq!(r.b.engine.on_eager(eager_imm(1, 0), 10, RX), RxFate::Held);
     let copy = r.b.post();
-    r.b.engine.on_remote_write(imm(1, 0), Some(1));
+    r.b.engine.on_remote_write(0, imm(1, 0), Some(1));
     assert_eq!(
         r.b.engine.take_released(),
         None,
@@ -237,8 +237,8 @@ fn strays_change_nothing() {
     let mut close = [0; 24];
     (close[0], close[16]) = (4, 1);
     engine.on_control(&close);
-    engine.on_remote_write(9 << 10 | 1 << 28, Some(1));
-    engine.on_remote_write(imm(1, 1), Some(1));
+    engine.on_remote_write(0, 9 << 10 | 1 << 28, Some(1));
+    engine.on_remote_write(0, imm(1, 1), Some(1));
     assert_eq!(engine.on_eager(1 << 28 | 9 << 10, 1, RX), RxFate::Repost);
     engine.on_local(ofi_rdma::Token(u64::MAX));
     let told: Vec<Event> = core::iter::from_fn(|| engine.poll_event()).collect();
@@ -246,7 +246,7 @@ fn strays_change_nothing() {
     assert_eq!(engine.counters().strays, 13);
 
     engine.on_local(r.ctrl.token);
-    engine.on_remote_write(imm(1, 0), Some(1000));
+    engine.on_remote_write(0, imm(1, 0), Some(1000));
     r.b.done(r.req, 1000);
 }
 
@@ -271,7 +271,7 @@ fn a_violation_stays_where_it_is() {
     };
     let send = r.b.isend(sender, ADDR, 100);
     let eager = r.b.post();
-    r.b.engine.on_remote_write(imm(0, 0), None);
+    r.b.engine.on_remote_write(0, imm(0, 0), None);
     r.b.engine.on_local(eager.token);
     r.b.engine.on_control(&ctrl(2, 0, 2, 100, 0, &[1, 2]));
     r.b.done(send, 100);
@@ -285,7 +285,7 @@ fn a_violation_stays_where_it_is() {
 fn a_region_of_a_failed_communicator_is_not_awaited() {
     let mut r = receiving();
     assert!(r.b.engine.region_awaited(crate::bench::REGION));
-    r.b.engine.on_remote_write(imm(0, 0), Some(1));
+    r.b.engine.on_remote_write(0, imm(0, 0), Some(1));
     assert!(
         r.b.engine.region_awaited(crate::bench::REGION),
         "its CTRL is at the provider"

@@ -4,8 +4,10 @@
 mod adopt;
 mod bench;
 mod close;
+mod closing;
 mod connect;
 mod deadlines;
+mod early;
 mod hostile;
 mod messages;
 mod one_sided;

@@ -130,7 +130,7 @@ fn b2_receive(b: &mut Bench, comm: CommKey) {
     let req = irecv(b, comm, MIB);
     let sent = b.post();
     assert_ctrl(&sent, 0, MIB);
-    b.engine.on_remote_write(0x1000_0400, Some(MIB));
+    b.engine.on_remote_write(0, 0x1000_0400, Some(MIB));
     b.pending(req);
     b.engine.on_local(sent.token);
     b.done(req, MIB);
@@ -180,10 +180,10 @@ fn b5_receive(b: &mut Bench, comm: CommKey) {
     assert_ctrl(&second, 4, 100);
     b.engine.on_local(second.token);
     b.engine.on_local(first.token);
-    b.engine.on_remote_write(0x1000_0404, Some(100));
+    b.engine.on_remote_write(0, 0x1000_0404, Some(100));
     b.pending(big);
     b.done(small, 100);
-    b.engine.on_remote_write(0x1000_0403, Some(MIB));
+    b.engine.on_remote_write(0, 0x1000_0403, Some(MIB));
     b.done(big, MIB);
 }
 
@@ -299,11 +299,11 @@ fn b7_four_rails_at_the_receiver() {
         b.engine.on_local(sent.token);
         for _ in 0..3 {
             b.engine
-                .on_remote_write(0x4000_0400 | u64::from(seq), Some(262_144));
+                .on_remote_write(0, 0x4000_0400 | u64::from(seq), Some(262_144));
             b.pending(req);
         }
         b.engine
-            .on_remote_write(0x4000_0400 | u64::from(seq), Some(262_144));
+            .on_remote_write(0, 0x4000_0400 | u64::from(seq), Some(262_144));
         b.done(req, MIB);
     }
     // CTRL goes round the control rails (32 bytes, below the threshold of 64: protocol 2c.4).
@@ -343,7 +343,7 @@ fn empty_messages_both_ways() {
     let req = irecv(&mut b, comm, 0);
     let sent = b.post();
     b.engine.on_local(sent.token);
-    b.engine.on_remote_write(0x1000_0401, Some(0));
+    b.engine.on_remote_write(0, 0x1000_0401, Some(0));
     b.done(req, 0);
 
     let mut a = Bench::new(config(1, 1));
@@ -378,7 +378,7 @@ fn sequence_numbers_wrap_on_the_wire() {
         let sent = b.post();
         assert_ctrl(&sent, seq, 64);
         b.engine
-            .on_remote_write(0x1000_0400 | u64::from(seq), Some(64));
+            .on_remote_write(0, 0x1000_0400 | u64::from(seq), Some(64));
         b.engine.on_local(sent.token);
         b.done(req, 64);
     }
@@ -412,6 +412,6 @@ fn a_base_peer_gets_and_gives_nothing_above_the_immediate() {
     let sent = b.post();
     b.engine.on_local(sent.token);
     // Rubbish above the immediate is not a length: what is known is the room that was posted.
-    b.engine.on_remote_write(0x0000_0065_1000_0400, None);
+    b.engine.on_remote_write(0, 0x0000_0065_1000_0400, None);
     b.done(req, 4096);
 }

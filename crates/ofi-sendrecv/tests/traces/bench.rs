@@ -5,9 +5,16 @@ use std::collections::VecDeque;
 
 use ofi_rdma::limits::EP_NAME_BYTES;
 use ofi_rdma::{
-    Admission, Cause, CommKey, EpName, Outcome, PeerAddr, RegionId, ReqKey, Test, Token,
+    Admission, Cause, CommKey, Done, EpName, Outcome, PeerAddr, Rails, RegionId, ReqKey, Test,
+    Token,
 };
 use ofi_sendrecv::{Buffer, Config, Engine, Error, Op, Post, TagPort, TagSpace, Target, Wire};
+
+/// A request that is done.
+pub(crate) const fn done(bytes: u64) -> Test {
+    let rails = Rails::FIRST;
+    Test::Done(Done { bytes, rails })
+}
 
 /// Region of the caller's buffers.
 pub(crate) const REGION: RegionId = RegionId(7);
@@ -203,7 +210,7 @@ impl Bench {
     }
 
     pub(crate) fn done(&mut self, req: ReqKey, bytes: u64) {
-        assert_eq!(self.engine.test(req), Ok(Test::Done { bytes }));
+        assert_eq!(self.engine.test(req), Ok(done(bytes)));
         let again = self.engine.test(req);
         assert_eq!(again, Err(Error::Common(ofi_rdma::Error::NoSuchRequest)));
     }

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ofi_rdma::limits::EP_NAME_BYTES;
-use ofi_rdma::{Admission, Cause, CommKey, EpName, Outcome, PeerAddr, ReqKey, Test, Token};
+use ofi_rdma::{Admission, Cause, CommKey, EpName, Outcome, PeerAddr, ReqKey, Token};
 use ofi_sendrecv::{Buffer, Engine, Error, Post, TagPort, Target, Wire};
 use proptest::prelude::*;
 
-use crate::bench::{REGION, config, name};
+use crate::bench::{REGION, config, done, name};
 
 const SIDES: [u8; 2] = [0, 1];
 const COMMS: u32 = 3;
@@ -319,11 +319,11 @@ proptest! {
         for (at, flow) in flows.iter().enumerate() {
             for (number, (request, len)) in flow.sent.iter().enumerate() {
                 let bytes = *len as u64;
-                prop_assert_eq!(world.engines[0].test(*request), Ok(Test::Done { bytes }));
+                prop_assert_eq!(world.engines[0].test(*request), Ok(done(bytes)));
                 let Some((request, addr)) = flow.received.get(number) else {
                     continue;
                 };
-                prop_assert_eq!(world.engines[1].test(*request), Ok(Test::Done { bytes }));
+                prop_assert_eq!(world.engines[1].test(*request), Ok(done(bytes)));
                 let expected = payload(at, number, u16::try_from(*len).unwrap());
                 prop_assert_eq!(world.net.memory.get(addr), Some(&expected));
             }
