@@ -21,6 +21,12 @@ fn run(name: &str, arguments: &[&str], settings: &[(&str, &str)]) {
     harness::run(&[plugin()], name, arguments, settings);
 }
 
+/// Short, but a healthy connection comes up within it on a machine that is busy with other things.
+const PATIENT: [(&str, &str); 2] = [
+    ("OFI_NCCL_CONNECT_TIMEOUT", "8"),
+    ("OFI_NCCL_STALL_FAIL", "4"),
+];
+
 const SHORT: [(&str, &str); 2] = [
     ("OFI_NCCL_CONNECT_TIMEOUT", "2"),
     ("OFI_NCCL_STALL_FAIL", "2"),
@@ -80,7 +86,7 @@ fn bad_handles_and_garbage_are_errors_within_the_deadline() {
 
 #[test]
 fn a_peer_killed_at_any_stage_is_an_error_within_the_deadline() {
-    run("killed", &[], &SHORT);
+    run("killed", &[], &PATIENT);
 }
 
 #[test]
