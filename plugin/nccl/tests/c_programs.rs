@@ -64,7 +64,13 @@ fn a_profiler_sees_each_request_begin_and_end_once() {
 
 #[test]
 fn a_thousand_connections_leave_nothing() {
-    run("thousand", &["12"], &[]);
+    let small = ("OFI_NCCL_CQ_SIZE", "1024");
+    run("thousand", &["12"], &[small]);
+    run(
+        "thousand",
+        &["10"],
+        &[small, ("OFI_NCCL_FORCE_NUM_RAILS", "4")],
+    );
 }
 
 #[test]
