@@ -4,7 +4,7 @@
 //! know a region by is given once, by whoever acquired it first.
 
 use crate::error::{Code, NetError};
-use crate::region::{MemoryKind, Registrar, Registration, Stretch, USER_ACCESS};
+use crate::region::{Registrar, Registration, Stretch, USER_ACCESS};
 use ofi_pools::mr::{AcquireError, Attr, Handle, Refused, ReleaseError};
 use ofi_pools::{Key, Request, SharedMrCache};
 use std::sync::{Arc, OnceLock};
@@ -33,11 +33,7 @@ impl ofi_pools::Registrar for Filler {
             ));
         };
         let start = core::ptr::with_exposed_provenance(start);
-        let stretch = Stretch {
-            start,
-            bytes,
-            kind: MemoryKind::Host,
-        };
+        let stretch = Stretch::host(start, bytes);
         // SAFETY: requests are made by `reg_mr` alone, whose caller promised that the range stays
         // mapped until its last deregistration; rounding stays within the pages that it touches.
         let registration = unsafe { self.0.register(stretch, USER_ACCESS) }?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use ofi_rdma::ConfigError;
 
 use crate::error::{Code, NetError};
+use crate::pages::page_bytes;
 use crate::params::{Flavour, Id, Note, Status, TABLE, Values};
 use crate::platform::{self, Platform};
 use crate::trace::{MIB, TraceConfig};
@@ -73,6 +74,13 @@ pub struct Config {
     pub product_name: Option<String>,
     /// Keep registrations of equal ranges (`MR_CACHE_DISABLE=0`).
     pub mr_cache: bool,
+    /// Memory may be registered by dma-buf (`DISABLE_DMABUF=0`).
+    pub dmabuf: bool,
+    /// Use EFA only where it writes natively (`DISABLE_NATIVE_RDMA_CHECK` turns it off).
+    pub native_rdma_check: bool,
+    /// Use EFA only with device memory where the instance type has it (`DISABLE_GDR_REQUIRED_CHECK`
+    /// turns it off).
+    pub gdr_required_check: bool,
     /// iflush reads back (`GDR_FLUSH_DISABLE=0`); off: it gives no request.
     pub flush: bool,
     /// Latency to report, microseconds; `None`: the platform's (`NET_LATENCY`).
@@ -82,6 +90,8 @@ pub struct Config {
     pub provider_addressing: bool,
     /// Write a wire trace (`TRACE_FILE`, `TRACE_MAX`).
     pub trace: Option<TraceConfig>,
+    /// Bytes of a page of memory; `None`: the system's. A matter of tests; no parameter sets it.
+    pub page_bytes: Option<usize>,
     /// What stands for `/` where facts about the host are read (`sys/`, `proc/`); tests give a
     /// directory of their own.
     pub fs_root: PathBuf,
@@ -138,6 +148,11 @@ impl Config {
                 .platform()
                 .is_some_and(|platform| platform.domain_per_thread);
         self.domain_per_thread.get_or_insert(needed);
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page(&self) -> usize {
+        self.page_bytes.unwrap_or_else(page_bytes)
     }
 
     /// What is known of the instance type.
@@ -207,10 +222,14 @@ impl Config {
             endpoint_per_comm: values.flag(Id::EndpointPerComm),
             product_name: non_empty(values, Id::ForceProductName),
             mr_cache: !values.flag(Id::MrCacheDisable),
+            dmabuf: !values.flag(Id::DisableDmabuf),
+            native_rdma_check: !values.flag(Id::DisableNativeRdmaCheck),
+            gdr_required_check: !values.flag(Id::DisableGdrRequiredCheck),
             flush: !values.flag(Id::GdrFlushDisable),
             net_latency_us: u16::try_from(values.number(Id::NetLatency)).ok(),
             provider_addressing: false,
             trace: trace(values),
+            page_bytes: None,
             fs_root: Path::new("/").to_owned(),
         }
     }

@@ -3,12 +3,12 @@
 use crate::cached::{self, Cache};
 use crate::config::Config;
 use crate::contexts::Contexts;
+use crate::dmabuf;
 use crate::early;
-use crate::efa;
 use crate::error::{Code, NetError};
 use crate::log::Log;
+use crate::open::{Opened, Rail, open_rail};
 use crate::pages::page_bytes;
-use crate::peers::{Peers, Shape};
 use crate::progress::{BATCH_DEFAULT, BATCH_MAX, Core};
 use crate::quirks;
 use crate::rail::{LaneEnd, Port};
@@ -21,11 +21,9 @@ use crate::sync::{DomainLock, Poisoned};
 use crate::trace::{Trace, TraceFile};
 use crate::transport::round_bytes;
 use core::mem;
-use efa_fabric::{
-    Av, Caps, Cq, CqBind, CqEntry, Domain as FiDomain, Endpoint, Fabric, Info, MrMode, consts,
-};
+use efa_fabric::{Caps, CqEntry, Info};
 use ofi_pools::{Freelist, FreelistConfig};
-use ofi_rdma::limits::{CONN_BYTES, CONTROL_BUFFER_BYTES, MAX_RAILS};
+use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, MAX_RAILS};
 use ofi_rdma::{Engine, EpName, KeyWidth, Lane};
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
@@ -33,9 +31,6 @@ use std::sync::{Arc, MutexGuard};
 /// Control messages that can be at the provider before the pool of their slots grows, and by how
 /// many it grows.
 const SEND_SLOTS: u32 = 16;
-
-/// Names tried for an endpoint: those that one killed process can have left behind, and some.
-const NAMES_MAX: usize = 16;
 
 /// One domain.
 #[derive(Debug)]
@@ -47,6 +42,8 @@ pub(crate) struct Domain {
     registers_inside: bool,
     /// Finds regions that are registered already; `None` when it is off.
     pub(crate) cache: Option<Cache>,
+    /// The unit that plain ranges are rounded to.
+    pub(crate) round_bytes: usize,
     log: Arc<dyn Log>,
     reporter: Reporter,
     label: Box<str>,
@@ -63,19 +60,6 @@ pub(crate) struct Plan<'a> {
     pub(crate) label: &'a str,
     /// Where what goes over its rails is written down.
     pub(crate) trace: Option<&'a Arc<TraceFile>>,
-}
-
-/// One rail while it is being opened.
-struct Rail {
-    fi_domain: FiDomain,
-    cq: Cq,
-    data: Opened,
-    control: Option<Opened>,
-}
-
-struct Opened {
-    end: LaneEnd,
-    name: EpName,
 }
 
 impl Domain {
@@ -108,7 +92,10 @@ impl Domain {
         core.port.trace = trace.map(|file| Box::new(Trace::new(Arc::clone(file))));
         core.port.trace_endpoints(first.addr_format());
         let cache = match config.mr_cache {
-            true => Some(cached::cache(round_bytes(), Arc::clone(&registrar))?),
+            true => Some(cached::cache(
+                round_bytes(config.page()),
+                Arc::clone(&registrar),
+            )?),
             false => None,
         };
         let (lock, label, reporter) = (DomainLock::new(core), label.into(), Reporter::default());
@@ -117,6 +104,7 @@ impl Domain {
             registrar,
             registers_inside: quirks::registration_races(first),
             cache,
+            round_bytes: round_bytes(config.page()),
             log,
             reporter,
             label,
@@ -245,103 +233,6 @@ fn panicked() -> NetError {
     NetError::new(Code::Poisoned, "a call on this device panicked").mark_reported()
 }
 
-fn open_rail(info: &Info, config: &Config, with_control: bool) -> Result<Rail, NetError> {
-    refuse(info)?;
-    let fabric = Fabric::open(info)?;
-    let fi_domain = FiDomain::open(&fabric, info)?;
-    let cq = Cq::open(&fi_domain, config.cq_entries)?;
-    let data = open_endpoint(&fi_domain, info, &cq)?;
-    let control = match with_control {
-        true if config.low_latency_tc => Some(open_low_latency(&fi_domain, info, &cq)?),
-        true => Some(open_endpoint(&fi_domain, info, &cq)?),
-        false => None,
-    };
-    Ok(Rail {
-        fi_domain,
-        cq,
-        data,
-        control,
-    })
-}
-
-/// What this crate cannot work with, said before anything else fails because of it.
-fn refuse(info: &Info) -> Result<(), NetError> {
-    let refused = |what: &str| {
-        let what = format!("{} {}: {what}", info.provider_name(), info.domain_name());
-        Err(NetError::new(Code::DeviceOpen, what))
-    };
-    if info.mr_mode().contains(MrMode::ENDPOINT) {
-        return refused(
-            "regions must be bound to endpoints (FI_MR_ENDPOINT), which is not supported",
-        );
-    }
-    if info.cq_data_size() < 4 {
-        return refused("immediates have fewer than 4 bytes");
-    }
-    if info.max_msg_size() < CONN_BYTES {
-        return refused("messages are shorter than a connection message, 528 bytes");
-    }
-    Ok(())
-}
-
-/// A control endpoint of the low-latency traffic class, or an ordinary one where the provider does
-/// not take the class (protocol 2d.1).
-fn open_low_latency(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened, NetError> {
-    let mut classed = info.dup()?;
-    classed.set_traffic_class(consts::FI_TC_LOW_LATENCY);
-    open_endpoint(fi_domain, &classed, cq).or_else(|_| open_endpoint(fi_domain, info, cq))
-}
-
-/// Opens an endpoint. shm names endpoints by process id and a running number, and says `FI_EBUSY` to
-/// a name whose earlier owner was killed and had the same id: the next number is tried then.
-fn open_endpoint(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened, NetError> {
-    let mut opened = try_endpoint(fi_domain, info, cq);
-    for _ in 1..NAMES_MAX {
-        match &opened {
-            Err(error) if error.errno() == -libc::EBUSY => {
-                opened = try_endpoint(fi_domain, info, cq);
-            }
-            _ => break,
-        }
-    }
-    opened
-}
-
-fn try_endpoint(fi_domain: &FiDomain, info: &Info, cq: &Cq) -> Result<Opened, NetError> {
-    let mut setup = Endpoint::open(fi_domain, info)?;
-    let av = Av::open(fi_domain)?;
-    setup.bind_cq(cq, CqBind::TRANSMIT | CqBind::RECV)?;
-    setup.bind_av(&av)?;
-    efa::prepare(&setup, info)?;
-    let endpoint = setup
-        .enable()
-        .map_err(|failed| NetError::from(failed.error))?;
-    let address = endpoint.name()?;
-    let name = EpName::new(&address).ok_or_else(|| {
-        let what = format!(
-            "an address of {} bytes, and there is room for 56",
-            address.len()
-        );
-        NetError::new(Code::AddressTooLong, what)
-    })?;
-    let own = av.insert(&address)?;
-    let shape = Shape {
-        format: info.addr_format(),
-        own: name,
-    };
-    let inject_max = efa::inject_max(info);
-    let peers = Peers::new(av, shape);
-    Ok(Opened {
-        end: LaneEnd {
-            endpoint,
-            peers,
-            own,
-            inject_max,
-        },
-        name,
-    })
-}
-
 fn engine_config(
     config: &Config,
     info: &Info,
@@ -403,18 +294,19 @@ fn assemble(
         virtual_addresses: info.uses_virtual_addresses(),
         provider_keys: info.provider_chooses_keys(),
         hmem: info.caps().contains(Caps::HMEM),
+        dmabuf: dmabuf::usable(config, info),
         key_bytes: config.mr_key_size,
     };
     let fi_domains = rails.iter().map(|rail| rail.fi_domain.clone()).collect();
     let registrar = Arc::new(Registrar::new(fi_domains, how)?);
     let internal =
         |e: ofi_pools::freelist::ConfigError| NetError::new(Code::Internal, e.to_string());
-    let limits = limits(config, info, &engine);
-    let receives = Receives::new(limits, page_bytes()).map_err(internal)?;
+    let (limits, page) = (limits(config, info, &engine), page_bytes());
+    let receives = Receives::new(limits, page).map_err(internal)?;
     let sends = Freelist::new(FreelistConfig {
         entry_bytes: CONTROL_BUFFER_BYTES,
         align: 64,
-        page: page_bytes(),
+        page,
         first: SEND_SLOTS,
         grow: SEND_SLOTS,
         max: None,
@@ -423,7 +315,7 @@ fn assemble(
     let contexts = Contexts::new().map_err(|errno| {
         NetError::new(Code::Internal, "no address space for operation contexts").with_errno(errno)
     })?;
-    let flush_page = Slab::new(&registrar, page_bytes(), FLUSH_PAGE)?;
+    let flush_page = Slab::new(&registrar, page, FLUSH_PAGE)?;
     let mut cqs = Vec::with_capacity(rails.len());
     let mut lanes = [const { None }; Lane::COUNT_MAX];
     for (index, rail) in (0..).zip(rails) {

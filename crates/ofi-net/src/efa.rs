@@ -1,7 +1,9 @@
 //! What is EFA's own (decision 15): options that other providers do not have, or crash on.
 
+use crate::config::Config;
+use crate::error::{Code, NetError};
 use efa_fabric::{
-    BoolOption, Domain, Endpoint, EndpointSetup, Fabric, FabricError, Info, SizeOption,
+    BoolOption, Caps, Domain, Endpoint, EndpointSetup, Fabric, FabricError, Info, SizeOption,
 };
 
 /// Whether an entry is of the EFA provider, real or emulated.
@@ -39,15 +41,86 @@ fn asked(info: &Info) -> Result<Option<usize>, FabricError> {
     Endpoint::open(&domain, info)?.get_size(SizeOption::InjectRmaSize)
 }
 
-/// Sets the options of an endpoint that is not enabled yet.
+/// Sets the options of an endpoint that is not enabled yet, and checks what the protocol builds on
+/// (protocol 2h.5, "endpoint hook").
 ///
 /// # Errors
-/// What the provider says to a value it should know.
-pub(crate) fn prepare(setup: &EndpointSetup, info: &Info) -> Result<(), FabricError> {
+/// What the provider says to a value it should know; writes that are emulated by messages; no device
+/// memory on an instance type that has it.
+pub(crate) fn prepare(setup: &EndpointSetup, info: &Info, config: &Config) -> Result<(), NetError> {
     if is_efa(info) {
+        let emulated = setup.get_bool(BoolOption::EfaEmulatedWrite)?;
+        let hmem = info.caps().contains(Caps::HMEM);
+        if let Some(why) = refusal(config, emulated, hmem) {
+            return Err(NetError::new(Code::DeviceOpen, why).with_errno(libc::EINVAL));
+        }
         // Trap 27: with the shared-memory path, flushes and eager copies through our own address
         // would prove nothing. `None` is a libfabric before 1.21, which has no such option.
         let _known: Option<()> = setup.set_bool(BoolOption::SharedMemoryPermitted, false)?;
     }
     Ok(())
+}
+
+/// Why an EFA endpoint is refused, if it is. `emulated`: whether writes are; `None` where the provider
+/// does not say, which is no answer that the reference takes.
+fn refusal(config: &Config, emulated: Option<bool>, hmem: bool) -> Option<String> {
+    if config.native_rdma_check && emulated != Some(false) {
+        let said = match emulated {
+            Some(_) => "this device writes by messages",
+            None => "libfabric does not say whether this device writes by itself",
+        };
+        return Some(format!(
+            "{said}: the RDMA protocol would be slow; use OFI_NCCL_PROTOCOL=SENDRECV, or set \
+             OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK=1 on all ranks"
+        ));
+    }
+    let platform = config.platform().filter(|platform| platform.gdr_required)?;
+    (config.gdr_required_check && !hmem).then(|| {
+        format!(
+            "the provider has no FI_HMEM, and {} has device memory: check the drivers of EFA and of the \
+             accelerators, or set OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK=1",
+            platform.family
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refusal;
+    use crate::config::Config;
+    use crate::params::{Flavour, parse};
+
+    fn config(pairs: &[(&str, &str)]) -> Config {
+        let (values, _) = parse(Flavour::Neuron, pairs.iter().copied());
+        Config::from_values(&values, &mut Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn emulated_writes_are_refused_unless_told_otherwise() {
+        let (checked, unchecked) = (
+            config(&[]),
+            config(&[("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK", "1")]),
+        );
+        assert_eq!(refusal(&checked, Some(false), true), None);
+        for emulated in [Some(true), None] {
+            let why = refusal(&checked, emulated, true).unwrap();
+            assert!(why.contains("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK"), "{why}");
+            assert_eq!(refusal(&unchecked, emulated, true), None);
+        }
+    }
+
+    #[test]
+    fn device_memory_is_required_where_the_instance_has_it() {
+        let on = |product, disabled| {
+            let config = config(&[
+                ("OFI_NCCL_FORCE_PRODUCT_NAME", product),
+                ("OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK", disabled),
+            ]);
+            refusal(&config, Some(false), false)
+        };
+        assert!(on("trn1.32xlarge", "0").unwrap().contains("trn1"));
+        assert_eq!(on("trn1.32xlarge", "1"), None);
+        assert_eq!(on("p3dn.24xlarge", "0"), None);
+        assert_eq!(on("c5n.18xlarge", "0"), None);
+    }
 }

@@ -18,13 +18,14 @@
 //! | module | what |
 //! |---|---|
 //! | `transport` | the API that the plugins are skins of; the traffic class of all it sends |
-//! | `device`, `registry`, `peer_sets`, `domain` | a device, the domains by number, those of peers, what each opens: rails, engine, lock |
+//! | `device`, `registry`, `peer_sets` | a device, its domains by number, those of peers |
+//! | `domain`, `open` | rails with one engine over them behind a lock; how rails are opened |
 //! | `progress` | one pass: harvest, demultiplex, pump, refill |
 //! | `rail` | one engine operation to one libfabric call |
 //! | `rx` | receive buffers: how many are posted where |
 //! | `contexts` | from a completion's context back to the operation |
 //! | `peers` | address vectors, each name once |
-//! | `region`, `regions`, `slab`, `pages` | memory: registered, numbered, our own, mapped |
+//! | `region`, `regions`, `dmabuf`, `slab`, `pages` | memory: registered, numbered, by dma-buf, our own, mapped |
 //! | `handle_words`, `handle_state` | the words callers hold; the state bytes of a connection handle |
 //! | `efa`, `quirks` | what one provider, or an old libfabric, needs |
 //! | `early` | whether a receive may complete before its data |
@@ -42,6 +43,7 @@ mod clock;
 pub mod config;
 mod contexts;
 mod device;
+mod dmabuf;
 mod domain;
 mod early;
 mod efa;
@@ -50,6 +52,7 @@ mod fork;
 mod handle_state;
 mod handle_words;
 pub mod log;
+mod open;
 mod pages;
 pub mod params;
 mod peer_sets;
@@ -76,7 +79,7 @@ pub use config::Config;
 pub use error::{Code, NetError};
 pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use properties::Properties;
-pub use region::MemoryKind;
+pub use region::{DmaBuf, MemoryKind};
 pub use trace::TraceConfig;
 pub use transport::{LocalMemory, RemoteMemory, Transport};
 

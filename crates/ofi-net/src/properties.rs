@@ -7,6 +7,7 @@ use std::path::Path;
 use ofi_topo::{PciAddress, Sysfs};
 
 use crate::config::Config;
+use crate::dmabuf;
 use crate::efa;
 use crate::select::Nic;
 
@@ -27,6 +28,8 @@ pub struct Properties {
     pub guid: u64,
     /// Memory of accelerators can be registered.
     pub device_memory: bool,
+    /// Memory can be registered by dma-buf.
+    pub dmabuf: bool,
     /// A registration serves every communicator of the device.
     pub reg_is_global: bool,
     /// Mb/s, of all its NICs together; 0 when nobody knows.
@@ -59,6 +62,7 @@ impl Properties {
             name: leader.name.clone(),
             pci_path: pci_path(&config.fs_root, leader),
             guid: guid_of(&config.fs_root, index, &leader.name, leader.pci),
+            dmabuf: nics.iter().all(|nic| dmabuf::is_offered(config, &nic.info)),
             device_memory: nics.iter().all(|nic| nic.device_memory),
             // A registration of one domain is unknown to the others.
             reg_is_global: !config.is_domain_per_thread() && !config.endpoint_per_comm,

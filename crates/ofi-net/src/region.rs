@@ -8,7 +8,7 @@
 //! Nothing here takes the lock of the transport's domain: providers may take a second for a region.
 
 use crate::error::{Code, NetError};
-use efa_fabric::{Access, Desc, Domain, Memory, Mr, MrRequest};
+use efa_fabric::{Access, Desc, Dmabuf, Domain, Memory, Mr, MrRequest};
 use ofi_pools::IdPool;
 use ofi_rdma::limits::MAX_RAILS;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,12 +43,34 @@ impl MemoryKind {
     }
 }
 
+/// A dma-buf that memory lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DmaBuf {
+    /// Its file descriptor.
+    pub fd: i32,
+    /// Where the memory begins in it, bytes.
+    pub offset: u64,
+}
+
 /// A stretch of memory to register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stretch {
     pub(crate) start: *const u8,
     pub(crate) bytes: usize,
     pub(crate) kind: MemoryKind,
+    pub(crate) dmabuf: Option<DmaBuf>,
+}
+
+impl Stretch {
+    /// Ordinary memory.
+    pub(crate) const fn host(start: *const u8, bytes: usize) -> Self {
+        Self {
+            start,
+            bytes,
+            kind: MemoryKind::Host,
+            dmabuf: None,
+        }
+    }
 }
 
 /// Keys that we choose, where the provider does not (protocol 2g.2).
@@ -84,11 +106,12 @@ pub(crate) struct Registrar {
     domains: Vec<Domain>,
     virtual_addresses: bool,
     hmem: bool,
+    dmabuf: Result<(), String>,
     keys: Option<Arc<Keys>>,
 }
 
 /// How the rails of a device want memory registered; the same for all, as they are of one provider.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Addressing {
     /// Remote addresses are virtual addresses (`FI_MR_VIRT_ADDR`).
     pub(crate) virtual_addresses: bool,
@@ -96,6 +119,8 @@ pub(crate) struct Addressing {
     pub(crate) provider_keys: bool,
     /// Device memory can be registered (`FI_HMEM`).
     pub(crate) hmem: bool,
+    /// Memory can be registered by dma-buf, or why not.
+    pub(crate) dmabuf: Result<(), String>,
     /// Bytes of the keys that we choose, 1..=4.
     pub(crate) key_bytes: u8,
 }
@@ -114,12 +139,14 @@ impl Registrar {
         let Addressing {
             virtual_addresses,
             hmem,
+            dmabuf,
             ..
         } = how;
         Ok(Self {
             domains,
             virtual_addresses,
             hmem,
+            dmabuf,
             keys,
         })
     }
@@ -137,13 +164,7 @@ impl Registrar {
         stretch: Stretch,
         access: Access,
     ) -> Result<Registration, NetError> {
-        if stretch.kind != MemoryKind::Host && !self.hmem {
-            let what = format!(
-                "{:?} memory, and this provider has no FI_HMEM",
-                stretch.kind
-            );
-            return Err(NetError::new(Code::MemoryKind, what));
-        }
+        self.check(stretch)?;
         let key = self.keys.as_ref().map(take_key).transpose()?;
         let requested = key.as_ref().map_or(0, |key| u64::from(key.raw));
         let mut mrs = Vec::with_capacity(self.domains.len());
@@ -154,7 +175,9 @@ impl Registrar {
                 access,
                 requested_key: requested,
                 memory: stretch.kind.memory(),
-                dmabuf: None,
+                dmabuf: stretch
+                    .dmabuf
+                    .map(|DmaBuf { fd, offset }| Dmabuf { fd, offset }),
             };
             // SAFETY: the caller's promise is the one that is asked for here; what was registered
             // so far is closed by the drop of `mrs` on the way out.
@@ -167,6 +190,24 @@ impl Registrar {
             _key: key,
             view,
         })
+    }
+}
+
+impl Registrar {
+    /// What can be refused without asking the provider.
+    fn check(&self, stretch: Stretch) -> Result<(), NetError> {
+        let kind = stretch.kind;
+        if kind != MemoryKind::Host && !self.hmem {
+            let what = format!("{kind:?} memory, and this provider has no FI_HMEM");
+            return Err(NetError::new(Code::MemoryKind, what));
+        }
+        match (stretch.dmabuf, &self.dmabuf) {
+            (Some(DmaBuf { fd, offset }), Err(why)) => {
+                let what = format!("dma-buf {fd}, offset {offset}: {why}");
+                Err(NetError::new(Code::DmaBuf, what))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -201,9 +242,17 @@ fn take_key(keys: &Arc<Keys>) -> Result<Key, NetError> {
 
 #[cold]
 fn refused(rail: usize, stretch: Stretch, error: &efa_fabric::FabricError) -> NetError {
-    let Stretch { start, bytes, kind } = stretch;
+    let Stretch {
+        start, bytes, kind, ..
+    } = stretch;
+    let errno = error.errno().code();
     let what = format!("{bytes} bytes of {kind:?} memory at {start:p} on rail {rail}: {error}");
-    NetError::new(Code::Register, what).with_errno(error.errno().code())
+    // With FI_HMEM a provider may still lack the interface of one kind; each says so in its own way.
+    let lacks = [libc::ENOSYS, libc::EOPNOTSUPP, libc::EINVAL, libc::ENODEV];
+    if kind != MemoryKind::Host && lacks.contains(&errno) {
+        return NetError::new(Code::MemoryKind, what);
+    }
+    NetError::new(Code::Register, what).with_errno(errno)
 }
 
 /// Memory registered with every rail of a device. Closed when dropped; [`Registration::close`] tells

@@ -3,7 +3,7 @@
 
 use crate::error::{Code, NetError};
 use crate::pages::Pages;
-use crate::region::{MemoryKind, RegionView, Registrar, Registration, Stretch};
+use crate::region::{RegionView, Registrar, Registration, Stretch};
 use efa_fabric::Access;
 use ofi_pools::freelist::NotCovered;
 use ofi_pools::{Block, BlockSource};
@@ -46,11 +46,7 @@ impl Slab {
         })?;
         // A kernel that cannot do it copies pinned pages at fork, or is older than any EFA driver.
         let _advised: bool = pages.not_in_children();
-        let stretch = Stretch {
-            start: pages.start(),
-            bytes: pages.len(),
-            kind: MemoryKind::Host,
-        };
+        let stretch = Stretch::host(pages.start(), pages.len());
         // SAFETY: the pages live as long as the registration (they are dropped after it), and only
         // buffers handed to the network lie on them.
         let registration = unsafe { registrar.register(stretch, access) }?;

@@ -16,7 +16,7 @@ use crate::key::{CommKey, ReqKey, SLOTS_MAX};
 use crate::limits::{EVENTS_MAX, ID_QUARANTINE, MAX_RAILS};
 use crate::outbox::Outbox;
 use crate::port::{Lane, RegionId, RxId};
-use crate::request::Request;
+use crate::request::{Kind, Request};
 use crate::state::{CommState, ReqInput, ReqState};
 
 /// What the peer sent before our call: kept until that call (protocol 2.k 1, 2.k 4).
@@ -154,16 +154,18 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     }
 
     /// Whether waiting for a region makes sense: an operation on it is queued or at the provider, or a
-    /// communicator that has not failed has a request on it. Requests of a failed one that are quiet
+    /// communicator that has not failed has a request on it to which something will still happen.
+    /// Quiet requests that are done, of a failed communicator, or eager sends, whose bytes have left,
     /// only wait for their `test`. O(requests): for deregistration.
     #[must_use]
     pub fn region_awaited(&self, region: RegionId) -> bool {
         let failed = |r: &Request| self.comms.get(r.comm).is_none_or(|c| c.failure.is_some());
+        let over = |r: &Request| r.state == ReqState::Done || r.kind == Kind::EagerSend;
         self.region_refs(region) > 0
             && self
                 .requests
                 .iter()
-                .any(|(_, r)| r.region == region && !(r.is_quiet() && failed(r)))
+                .any(|(_, r)| r.region == region && !(r.is_quiet() && (over(r) || failed(r))))
     }
 
     /// Communicators there are, those included that were closed and still drain.

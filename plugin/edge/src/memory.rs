@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use ofi_net::error::Code;
 use ofi_net::params::Flavour;
-use ofi_net::{MemoryKind, MrWord};
+use ofi_net::{DmaBuf, MemoryKind, MrWord};
 
 use crate::abi;
 use crate::connection::comm_word;
@@ -45,8 +45,8 @@ impl Buffer {
 /// writes.
 ///
 /// # Errors
-/// NULL (3), a listen communicator (3), a type that is not in ptrSupport (3), a dma-buf (2), not
-/// initialised (4), what the provider says.
+/// NULL (3), a listen communicator (3), a type that is not in ptrSupport (3), a dma-buf where there
+/// is no way to use one (2), not initialised (4), what the provider says.
 pub unsafe fn register(
     comm: *mut c_void,
     buffer: Buffer,
@@ -59,12 +59,15 @@ pub unsafe fn register(
     instance::with(|instance| {
         let comm = comm_word(comm, "comm", abi::INTERNAL_ERROR)?;
         let kind = kind_of(buffer.kind, instance.flavour)?;
-        refuse_dmabuf(buffer.dmabuf)?;
-        // SAFETY: the caller keeps the buffer mapped while it is registered.
-        let mr = unsafe {
-            instance
-                .transport
-                .reg_mr(comm, buffer.addr, buffer.len, kind)
+        let (transport, Buffer { addr, len, .. }) = (&instance.transport, buffer);
+        let mr = match buffer.dmabuf {
+            // SAFETY: the caller keeps the buffer mapped while it is registered.
+            (_, -1) => unsafe { transport.reg_mr(comm, addr, len, kind) },
+            (offset, fd) => {
+                let dmabuf = DmaBuf { fd, offset };
+                // SAFETY: as above.
+                unsafe { transport.reg_mr_dmabuf(comm, addr, len, kind, dmabuf) }
+            }
         }?;
         mhandle.set(carried(mr.to_bits())?);
         Ok(())
@@ -80,14 +83,6 @@ fn kind_of(kind: c_int, flavour: Flavour) -> Result<MemoryKind, Fail> {
             Err(Fail::fixed(abi::INTERNAL_ERROR, Code::MemoryKind, what))
         }
     }
-}
-
-fn refuse_dmabuf((offset, fd): (u64, c_int)) -> Result<(), Fail> {
-    if fd == -1 {
-        return Ok(());
-    }
-    let what = format!("regMrDmaBuf with fd {fd}, offset {offset}");
-    Err(ofi_net::error::NetError::new(Code::DmaBuf, what).into())
 }
 
 /// deregMr. A NULL handle is nothing to do.

@@ -162,7 +162,7 @@ codes! {
         "use isend and irecv, or a provider with FI_MR_VIRT_ADDR";
     /// regMrDmaBuf with a file descriptor.
     DmaBuf = 311, ENOTSUP, "dma-buf registration is not available",
-        ["the caller assumes it without asking (ptrSupport has no DMABUF bit)"],
+        ["the caller assumes it without asking (ptrSupport has no DMABUF bit)", "kernel, libfabric or provider are without it, as said above"],
         "pass fd -1 and the address of the buffer";
     /// A memory type that the provider cannot use.
     MemoryKind = 312, EINVAL, "this type of memory cannot be used",

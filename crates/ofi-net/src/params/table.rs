@@ -154,7 +154,6 @@ const TUNER: Status = Status::NoEffect("the tuner belongs to the NCCL plugin");
 const SENDRECV: Status = Status::NoEffect("it concerns the SENDRECV protocol");
 const LATER: Status = Status::NoEffect("it belongs to a later generation of the plugin");
 const NO_MUTEX: Status = Status::NoEffect("there are no pthread mutexes to check");
-const NO_DMABUF: Status = Status::NoEffect("dma-buf is not used");
 const NO_CUDA: Status = Status::NoEffect("flushes are local reads, never CUDA calls");
 
 /// What fits the `int` of the plugin tables.
@@ -211,9 +210,9 @@ table! {
     CqSize = number("OFI_NCCL_CQ_SIZE", 12_288, (1, INT), "depth of the completion queue of a rail");
     Protocol = choice("OFI_NCCL_PROTOCOL", &["SENDRECV", "RDMA"], None, "the protocol; must match the peer's");
     DomainPerThread = number("OFI_NCCL_DOMAIN_PER_THREAD", -1, (-1, INT), "-1: as the platform needs (one a thread on trn and inf in libnccom-net.so); 0: one domain a process; more: one a thread");
-    DisableNativeRdmaCheck = flag("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK", false, "use EFA also where it emulates writes").is(Status::NotYet);
-    DisableGdrRequiredCheck = flag("OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK", false, "start also without device memory where the platform has it").is(Status::NotYet);
-    DisableDmabuf = flag("OFI_NCCL_DISABLE_DMABUF", false, "never use dma-buf").is(NO_DMABUF);
+    DisableNativeRdmaCheck = flag("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK", false, "use EFA also where it emulates writes");
+    DisableGdrRequiredCheck = flag("OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK", false, "use EFA also without device memory where the instance type has it");
+    DisableDmabuf = flag("OFI_NCCL_DISABLE_DMABUF", false, "never use dma-buf");
     MinStripeSize = number("OFI_NCCL_MIN_STRIPE_SIZE", 65_536, (1, INT), "bytes a stripe: longer messages use more rails");
     SchedMaxSmallRrSize = number("OFI_NCCL_SCHED_MAX_SMALL_RR_SIZE", 64, (0, INT), "messages of fewer bytes take rails in turn by a counter of their own").alias("OFI_NCCL_SCHED_MAX_SMALL_MSG_SIZE");
     MinPostedBounce = number("OFI_NCCL_RDMA_MIN_POSTED_BOUNCE_BUFFERS", -1, (-1, INT), "withdrawn: set OFI_NCCL_RDMA_MIN_POSTED_EAGER_BUFFERS and OFI_NCCL_RDMA_MIN_POSTED_CONTROL_BUFFERS").is(Status::Withdrawn);

@@ -8,6 +8,7 @@ use core::fmt;
 use efa_fabric::{Caps, Hints, Mode, MrMode, Version};
 
 use crate::config::Config;
+use crate::dmabuf;
 
 /// One set of hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,7 @@ pub(super) struct Ask {
     caps: Caps,
     mr_mode: MrMode,
     key_bytes: usize,
+    api: Version,
 }
 
 impl Ask {
@@ -30,6 +32,8 @@ impl Ask {
                 | MrMode::ALLOCATED
                 | MrMode::PROV_KEY,
             key_bytes,
+            // Protocol 2d.1: 1.20 where dma-buf is possible, else 1.18.
+            api: dmabuf::api_version(config),
         };
         let host = Self {
             caps: exact.caps - Caps::HMEM,
@@ -59,7 +63,7 @@ impl Ask {
             .mode(Mode::CONTEXT | Mode::CONTEXT2)
             .mr_mode(self.mr_mode)
             .mr_key_size(self.key_bytes)
-            .api_version(Version::new(1, 20))
+            .api_version(self.api)
     }
 }
 
@@ -69,7 +73,11 @@ impl fmt::Display for Ask {
             caps,
             mr_mode,
             key_bytes,
+            api,
         } = self;
-        write!(f, "{caps:?}, {mr_mode:?}, keys of {key_bytes} bytes")
+        write!(
+            f,
+            "{caps:?}, {mr_mode:?}, keys of {key_bytes} bytes, API {api}"
+        )
     }
 }

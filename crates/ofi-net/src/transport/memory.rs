@@ -11,9 +11,8 @@ use crate::clock::Deadline;
 use crate::domain::Domain;
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord};
-use crate::pages::page_bytes;
 use crate::progress::{Core, Role};
-use crate::region::{MemoryKind, Registration, Stretch, USER_ACCESS};
+use crate::region::{DmaBuf, MemoryKind, Registration, Stretch, USER_ACCESS};
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
 use ofi_pools::Key;
@@ -27,9 +26,10 @@ const ROUND_BYTES_MAX: usize = 4096;
 /// How long a deregistration waits for operations on the region, milliseconds.
 const DEREG_BOUND_MS: u64 = 5000;
 
-/// The unit that ranges are rounded to.
-pub(crate) fn round_bytes() -> usize {
-    page_bytes().min(ROUND_BYTES_MAX)
+/// The unit that ranges are rounded to on a system with pages of `page` bytes. It is the cache's unit
+/// too: one of a whole page of 64 KiB would find a region for memory beside it (trap 22).
+pub(crate) fn round_bytes(page: usize) -> usize {
+    page.min(ROUND_BYTES_MAX)
 }
 
 impl Transport {
@@ -49,18 +49,64 @@ impl Transport {
         len: usize,
         kind: MemoryKind,
     ) -> Result<MrWord, NetError> {
+        let (_, domain, _) = self.comm(comm)?;
+        let stretch = stretch(addr, len, kind, domain.round_bytes)?;
+        // SAFETY: rounding stays within the pages that the caller's range touches, which are mapped as
+        // long as the range is; the rest is the caller's promise.
+        unsafe { self.register(comm, stretch) }
+    }
+
+    /// As [`Transport::reg_mr`], for memory that lies in a dma-buf, whose mapping begins at `addr`:
+    /// registered are the `len` bytes at `addr` + offset, neither rounded nor cached. The file descriptor
+    /// is not needed after the call.
+    ///
+    /// # Errors
+    /// As [`Transport::reg_mr`]; dma-buf is switched off, or kernel, libfabric or provider are without.
+    ///
+    /// # Safety
+    /// As [`Transport::reg_mr`], for the bytes that are registered.
+    pub unsafe fn reg_mr_dmabuf(
+        &self,
+        comm: CommWord,
+        addr: *mut c_void,
+        len: usize,
+        kind: MemoryKind,
+        dmabuf: DmaBuf,
+    ) -> Result<MrWord, NetError> {
+        // Protocol 2g.1: the reference gives libfabric the caller's address as the base.
+        let offset = usize::try_from(dmabuf.offset).unwrap_or(usize::MAX);
+        let fits = (addr.addr().checked_add(offset)).and_then(|start| start.checked_add(len));
+        if len == 0 || fits.is_none() {
+            let what = format!("{len} bytes at {addr:p} with the offset {offset} in a dma-buf");
+            return Err(NetError::new(Code::Register, what).with_errno(libc::EINVAL));
+        }
+        let stretch = Stretch {
+            start: addr.cast::<u8>().cast_const().wrapping_add(offset),
+            bytes: len,
+            kind,
+            dmabuf: Some(dmabuf),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.register(comm, stretch) }
+    }
+
+    /// Registers, or finds in the cache.
+    ///
+    /// # Safety
+    /// As [`Transport::reg_mr`], for the whole stretch.
+    unsafe fn register(&self, comm: CommWord, stretch: Stretch) -> Result<MrWord, NetError> {
         let (seat, domain, key) = self.comm(comm)?;
         domain.enter(|core| core.expect_any(key))?;
-        let stretch = stretch(addr, len, kind)?;
+        let plain = stretch.kind == MemoryKind::Host && stretch.dmabuf.is_none();
         let region = match &domain.cache {
-            Some(cache) if kind == MemoryKind::Host => {
+            // Trap 23: device memory is neither rounded nor shared with its neighbours.
+            Some(cache) if plain => {
                 let handle = domain.registering(|| cached::acquire(cache, stretch))?;
                 domain.enter(|core| core.number_cached(cache, handle))?
             }
             _ => {
                 let registration = domain.registering(|| {
-                    // SAFETY: rounding stays within the pages that the caller's range touches,
-                    // which are mapped as long as the range is; the rest is the caller's promise.
+                    // SAFETY: the caller's promise.
                     unsafe { domain.registrar.register(stretch, USER_ACCESS) }
                 })?;
                 domain.enter(|core| core.number(registration))?
@@ -80,7 +126,7 @@ impl Transport {
         };
         seat.domain
             .enter(|core| match core.port.regions.get(region) {
-                Some((_, view)) => Ok(view.key(0)),
+                Some((_, view)) => told(view.key(0)),
                 None => Err(gone(mr)),
             })
     }
@@ -96,8 +142,16 @@ impl Transport {
         let (seat, domain, _) = self.comm(comm)?;
         let region = self.region_key(seat, mr)?;
         let closed = match domain.enter(|core| core.cache_entry(region, mr))? {
-            None => close_own(domain, region, mr),
-            Some(handle) => close_cached(domain, region, handle),
+            None => {
+                self.wait_quiet(domain, region)?;
+                close_own(domain, region, mr)
+            }
+            Some(handle) => {
+                if domain.last_reference(handle) {
+                    self.wait_quiet(domain, region)?;
+                }
+                close_cached(domain, region, handle)
+            }
         };
         if let Err(error) = &closed {
             if error.code() == Code::Deregister {
@@ -106,10 +160,42 @@ impl Transport {
         }
         closed
     }
+
+    /// Makes progress until nothing is to be waited for on the region, within a bound.
+    fn wait_quiet(&self, domain: &Domain, region: Key) -> Result<(), NetError> {
+        let deadline = Deadline::after(DEREG_BOUND_MS);
+        loop {
+            let quiet = domain.enter(|core| {
+                let Core { engine, port, .. } = &mut *core;
+                port.regions.sweep(|id| engine.region_refs(id));
+                // Requests that are done, or whose communicator failed, wait for nothing but their
+                // `test`.
+                if !engine.region_awaited(RegionId(region.index())) {
+                    return Ok(true);
+                }
+                core.progress();
+                Ok(false)
+            })?;
+            if quiet || deadline.is_over() {
+                return Ok(());
+            }
+            if self.config.endpoint_per_comm {
+                self.nudge();
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Domain {
+    /// Whether the cache gives the region up with the next release.
+    fn last_reference(&self, handle: Handle) -> bool {
+        let references = |cache: &cached::Cache| cache.with(|cache| cache.references(handle));
+        self.cache.as_ref().and_then(references) == Some(1)
+    }
 }
 
 fn close_own(domain: &Domain, region: Key, mr: MrWord) -> Result<(), NetError> {
-    wait_quiet(domain, region)?;
     let registration = domain.enter(|core| {
         let referenced = core.engine.region_refs(RegionId(region.index()));
         core.port
@@ -131,9 +217,6 @@ fn close_cached(domain: &Domain, region: Key, handle: Handle) -> Result<(), NetE
     let Some(cache) = &domain.cache else {
         return Ok(());
     };
-    if cache.with(|cache| cache.references(handle)) == Some(1) {
-        wait_quiet(domain, region)?;
-    }
     let closed = domain.registering(|| cached::release(cache, handle));
     if matches!(closed, Ok(false)) {
         return Ok(());
@@ -144,27 +227,6 @@ fn close_cached(domain: &Domain, region: Key, handle: Handle) -> Result<(), NetE
         Ok(())
     })?;
     closed.map(drop)
-}
-
-/// Makes progress until nothing is to be waited for on the region, within a bound.
-fn wait_quiet(domain: &Domain, region: Key) -> Result<(), NetError> {
-    let deadline = Deadline::after(DEREG_BOUND_MS);
-    loop {
-        let quiet = domain.enter(|core| {
-            let Core { engine, port, .. } = &mut *core;
-            port.regions.sweep(|id| engine.region_refs(id));
-            // The requests of a failed communicator wait for nothing but their `test`.
-            if !engine.region_awaited(RegionId(region.index())) {
-                return Ok(true);
-            }
-            core.progress();
-            Ok(false)
-        })?;
-        if quiet || deadline.is_over() {
-            return Ok(());
-        }
-        std::thread::yield_now();
-    }
 }
 
 impl Core {
@@ -205,35 +267,41 @@ impl Core {
 }
 
 /// The stretch to register: whole units of [`round_bytes`] for host memory.
-fn stretch(addr: *mut c_void, len: usize, kind: MemoryKind) -> Result<Stretch, NetError> {
+fn stretch(
+    addr: *mut c_void,
+    len: usize,
+    kind: MemoryKind,
+    unit: usize,
+) -> Result<Stretch, NetError> {
     let start = addr.cast::<u8>().cast_const();
     if len == 0 || start.is_null() {
         let what = format!("{len} bytes at {start:p}: there is nothing to register");
         return Err(NetError::new(Code::Register, what).with_errno(libc::EINVAL));
     }
     if kind != MemoryKind::Host {
-        return Ok(Stretch {
-            start,
-            bytes: len,
-            kind,
-        });
+        let exact = Stretch::host(start, len);
+        return Ok(Stretch { kind, ..exact });
     }
-    let unit = round_bytes();
     let lead = start.addr() % unit;
     match lead
         .checked_add(len)
         .and_then(|bytes| bytes.checked_next_multiple_of(unit))
     {
-        Some(bytes) => Ok(Stretch {
-            start: start.wrapping_sub(lead),
-            bytes,
-            kind,
-        }),
+        Some(bytes) => Ok(Stretch::host(start.wrapping_sub(lead), bytes)),
         None => {
             let what = format!("{len} bytes at {start:p} pass the end of the address space");
             Err(NetError::new(Code::Register, what).with_errno(libc::EINVAL))
         }
     }
+}
+
+/// `fi_mr(3)`: all ones is no key but says that there is none to tell.
+fn told(key: u64) -> Result<u64, NetError> {
+    if key == efa_fabric::consts::FI_KEY_NOTAVAIL {
+        let what = "the provider has no key of 64 bits for this region";
+        return Err(NetError::new(Code::KeyTooWide, what).with_errno(libc::ENOENT));
+    }
+    Ok(key)
 }
 
 #[cold]
@@ -256,11 +324,11 @@ mod tests {
     #[test]
     fn host_ranges_are_rounded_out_and_others_are_not() {
         let at = core::ptr::without_provenance_mut(0x1234_5010);
-        let host = stretch(at, 10, MemoryKind::Host).unwrap();
+        let host = stretch(at, 10, MemoryKind::Host, 4096).unwrap();
         assert_eq!((host.start.addr(), host.bytes), (0x1234_5000, 4096));
-        let exact = stretch(at, 10, MemoryKind::Neuron).unwrap();
+        let exact = stretch(at, 10, MemoryKind::Neuron, 4096).unwrap();
         assert_eq!((exact.start.addr(), exact.bytes), (0x1234_5010, 10));
-        let two = stretch(at, 4096, MemoryKind::Host).unwrap();
+        let two = stretch(at, 4096, MemoryKind::Host, 4096).unwrap();
         assert_eq!(two.bytes, 8192);
     }
 
@@ -268,10 +336,10 @@ mod tests {
     fn nothing_and_too_much_are_errors() {
         let at = core::ptr::without_provenance_mut(0x1000);
         assert_eq!(
-            stretch(at, 0, MemoryKind::Host).unwrap_err().code(),
+            stretch(at, 0, MemoryKind::Host, 4096).unwrap_err().code(),
             Code::Register
         );
-        stretch(core::ptr::null_mut(), 1, MemoryKind::Host).unwrap_err();
-        stretch(at, usize::MAX, MemoryKind::Host).unwrap_err();
+        stretch(core::ptr::null_mut(), 1, MemoryKind::Host, 4096).unwrap_err();
+        stretch(at, usize::MAX, MemoryKind::Host, 4096).unwrap_err();
     }
 }

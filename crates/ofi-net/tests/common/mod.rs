@@ -370,7 +370,16 @@ pub fn irecv(
     at: usize,
     len: usize,
 ) -> ReqWord {
-    let (start, mr) = (buffer.at(at), buffer.mr);
+    irecv_into(net, comm, (buffer.at(at), len), buffer.mr)
+}
+
+/// As [`irecv`], into memory that stays mapped for good.
+pub fn irecv_into(
+    net: &Transport,
+    comm: CommWord,
+    (start, len): (*mut c_void, usize),
+    mr: MrWord,
+) -> ReqWord {
     until("irecv", || {
         // SAFETY: as for `isend`.
         unsafe { net.irecv(comm, start, len, Some(mr), false) }.unwrap()

@@ -281,6 +281,26 @@ fn a_violation_stays_where_it_is() {
 
 /// What `deregMr` waits for: operations, and requests that may still get some; not the requests of a
 /// failed communicator whose operations are back.
+/// Requests that nobody tests do not hold a region up once nothing can happen to its memory.
+#[test]
+fn a_region_whose_requests_are_done_is_not_awaited() {
+    let mut r = receiving();
+    assert!(r.b.engine.region_awaited(crate::bench::REGION));
+    r.b.engine.on_local(r.ctrl.token);
+    assert!(
+        r.b.engine.region_awaited(crate::bench::REGION),
+        "the peer may write"
+    );
+    r.b.engine.on_remote_write(imm(1, 0), Some(1));
+    assert!(!r.b.engine.region_awaited(crate::bench::REGION));
+    assert_eq!(
+        r.b.engine.region_refs(crate::bench::REGION),
+        1,
+        "not tested yet"
+    );
+    assert!(r.b.engine.test(r.req).is_ok());
+}
+
 #[test]
 fn a_region_of_a_failed_communicator_is_not_awaited() {
     let mut r = receiving();

@@ -1,0 +1,122 @@
+//! Whether memory can be registered by dma-buf, and if not, why (protocol 2a.4, 2g.1).
+//!
+//! ```text
+//! the user allows it, Linux >= 5.12     -> API 1.20 is asked for, else 1.18
+//! and API >= 1.20, FI_HMEM              -> regMrDmaBuf registers
+//! and a NIC, not an early EFA           -> said in the properties
+//! ```
+
+use crate::config::Config;
+use crate::efa;
+use efa_fabric::{Caps, Info, Version};
+use std::path::Path;
+
+/// Linux from which drivers export device memory as dma-buf for RDMA.
+const LINUX_MIN: (u32, u32) = (5, 12);
+
+/// EFA devices on which the reference does not offer it, as PCI device ids.
+const EARLY_EFA: [&str; 3] = ["efa0", "efa1", "efa2"];
+
+/// The API of libfabric to ask for.
+pub(crate) fn api_version(config: &Config) -> Version {
+    if allowed(config).is_ok() {
+        Version::DMABUF
+    } else {
+        Version::new(1, 18)
+    }
+}
+
+/// Whether a region can be registered by dma-buf with this entry.
+///
+/// # Errors
+/// Why not, as the end of a sentence.
+pub(crate) fn usable(config: &Config, info: &Info) -> Result<(), String> {
+    allowed(config)?;
+    let api = info.api_version();
+    if api < Version::DMABUF {
+        return Err(format!(
+            "libfabric speaks API {api}, and 1.20 is the first with it"
+        ));
+    }
+    if !info.caps().contains(Caps::HMEM) {
+        let provider = info.provider_name();
+        return Err(format!("provider {provider} has no FI_HMEM"));
+    }
+    Ok(())
+}
+
+/// Whether callers are told of it.
+pub(crate) fn is_offered(config: &Config, info: &Info) -> bool {
+    let device = info.nic().map(|nic| nic.device_id().map(str::to_owned));
+    let early = |id: &str| EARLY_EFA.contains(&id.trim().trim_start_matches("0x"));
+    match device {
+        None => false,
+        Some(id) if efa::is_efa(info) => id.is_some_and(|id| !early(&id)),
+        Some(_) => true,
+    }
+    .then(|| usable(config, info))
+    .is_some_and(|usable| usable.is_ok())
+}
+
+fn allowed(config: &Config) -> Result<(), String> {
+    if !config.dmabuf {
+        return Err("OFI_NCCL_DISABLE_DMABUF is set".to_owned());
+    }
+    let release = kernel_release(&config.fs_root);
+    match major_minor(&release) {
+        Some(version) if version >= LINUX_MIN => Ok(()),
+        _ => Err(format!(
+            "the kernel is {release:?}, and Linux 5.12 is needed"
+        )),
+    }
+}
+
+fn kernel_release(root: &Path) -> String {
+    let text = std::fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
+    text.unwrap_or_default().trim().to_owned()
+}
+
+fn major_minor(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    let major = numbers.next()?.parse().ok()?;
+    Some((major, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::params::Flavour;
+
+    fn on(release: Option<&str>) -> Config {
+        let name = release.unwrap_or("none");
+        let root = std::env::temp_dir().join(format!("ofi-dmabuf-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("proc/sys/kernel")).unwrap();
+        if let Some(release) = release {
+            std::fs::write(root.join("proc/sys/kernel/osrelease"), release).unwrap();
+        }
+        Config {
+            fs_root: root,
+            ..Config::new(Flavour::Neuron)
+        }
+    }
+
+    #[test]
+    fn kernel_and_user_decide_which_api_is_asked_for() {
+        for (release, version) in [
+            (Some("6.1.0-18-amd64\n"), Version::DMABUF),
+            (Some("5.12.0"), Version::DMABUF),
+            (Some("5.10.210-201.855.amzn2.x86_64"), Version::new(1, 18)),
+            (None, Version::new(1, 18)),
+        ] {
+            let config = on(release);
+            assert_eq!(api_version(&config), version, "{release:?}");
+            let off = Config {
+                dmabuf: false,
+                ..config
+            };
+            assert_eq!(api_version(&off), Version::new(1, 18));
+            assert!(allowed(&off).unwrap_err().contains("DISABLE_DMABUF"));
+            std::fs::remove_dir_all(&off.fs_root).unwrap();
+        }
+    }
+}
