@@ -188,17 +188,14 @@ impl Parser {
             Value::Number(n) => *n == param.default_number(self.values.flavour),
             Value::Text(text) => Some(text.as_str()) == param.default_text(),
         };
-        let (level, why) = match param.status {
-            Status::Honoured | Status::Withdrawn => return,
-            _ if default => return,
-            Status::NotYet => (
-                Level::Warn,
-                "this version knows it and does not act on it yet",
-            ),
-            Status::NoEffect(why) => (Level::Info, why),
+        let Status::NoEffect(why) = param.status else {
+            return;
         };
+        if default {
+            return;
+        }
         self.notes.push(Note {
-            level,
+            level: Level::Info,
             text: format!("{name} is set and has no effect: {why}"),
         });
     }

@@ -28,8 +28,7 @@ Every parameter of the plugin: environment variables, read once, in `init`. This
 
 const DEFAULTS: &str = "Defaults are those of the Neuron plugin; where the NCCL plugin has another one it stands in parentheses.
 
-**Effect**: *yes*: it has its meaning. *not yet*: it is read, another value than the default is a warning, and nothing else
-happens. *no*: it never has an effect here, and why. *withdrawn*: any value but the default fails `init`, as in the reference.
+**Effect**: *yes*: it has its meaning. *no*: it never has an effect here, and why. *withdrawn*: any value but the default fails `init`, as in the reference.
 
 **Source**: *reference*: aws-ofi-nccl has it under this name. *libfabric*: libfabric reads it too. *ours*: this project's own.
 
@@ -157,7 +156,6 @@ fn default(param: &Param) -> String {
 fn effect(status: Status) -> String {
     match status {
         Status::Honoured => "yes".to_owned(),
-        Status::NotYet => "not yet".to_owned(),
         Status::NoEffect(why) => format!("no: {why}"),
         Status::Withdrawn => "withdrawn".to_owned(),
     }

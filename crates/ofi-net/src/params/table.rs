@@ -25,8 +25,6 @@ pub enum Kind {
 pub enum Status {
     /// It has its meaning.
     Honoured,
-    /// It is parsed; a later version will act on it.
-    NotYet,
     /// It is parsed and never has an effect here; the text says why.
     NoEffect(&'static str),
     /// Any value but the default fails init, as in the reference.

@@ -291,7 +291,7 @@ fn a_region_whose_requests_are_done_is_not_awaited() {
         r.b.engine.region_awaited(crate::bench::REGION),
         "the peer may write"
     );
-    r.b.engine.on_remote_write(imm(1, 0), Some(1));
+    r.b.engine.on_remote_write(0, imm(1, 0), Some(1));
     assert!(!r.b.engine.region_awaited(crate::bench::REGION));
     assert_eq!(
         r.b.engine.region_refs(crate::bench::REGION),
