@@ -97,6 +97,22 @@ static void post(struct net *net, struct link *link, int is_send, int bytes, voi
     }
 }
 
+/* A message that moved bytes went over rails that there are; a long one over several of them, and both
+ * sides say the same. */
+static void check_rails(const struct event *send, const struct event *recv)
+{
+    const char *forced = getenv("OFI_NCCL_FORCE_NUM_RAILS");
+    int rails = forced ? atoi(forced) : 1, bytes = (int)send->end.size;
+    CHECK(send->begin.rails == 0 && recv->begin.rails == 0, "rails before anything went");
+    CHECK(send->end.rails >> rails == 0 && recv->end.rails >> rails == 0, "%d rails, and %#x, %#x",
+          rails, send->end.rails, recv->end.rails);
+    if (bytes > 0)
+        CHECK(send->end.rails == recv->end.rails && send->end.rails != 0,
+              "%d bytes were sent over %#x and came over %#x", bytes, send->end.rails, recv->end.rails);
+    if (bytes == BYTES && rails > 1)
+        CHECK(__builtin_popcount(send->end.rails) > 1, "%d bytes over %#x", bytes, send->end.rails);
+}
+
 /* Messages of many sizes: an event for each with a parent, with what it moved; none for the others. */
 static void done_events(struct net *net)
 {
@@ -119,6 +135,7 @@ static void done_events(struct net *net)
         CHECK(r->begin.size == BYTES && s->begin.size == (uint64_t)bytes, "sizes posted");
         CHECK(r->end.size == (uint64_t)moved && s->end.size == (uint64_t)bytes, "sizes moved");
         CHECK(r->end.comm == (uint64_t)(uintptr_t)link.receiver, "whose");
+        check_rails(s, r);
     }
     check_all(0, OFI_NCCL_PROFILER_STATE_DONE);
     closed(net, &link);

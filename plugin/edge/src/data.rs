@@ -161,9 +161,6 @@ pub unsafe fn send(
     })
 }
 
-/// What a caller leaves in `*request` of irecv when it can do without the completion.
-const OPTIONAL: usize = 1;
-
 /// irecv of one buffer. `*request` is an input too: 1 says that the caller does not need the
 /// completion (`NCCL_NET_OPTIONAL_RECV_COMPLETION`), read anew at each retry (trap 17).
 ///
@@ -180,7 +177,7 @@ pub unsafe fn recv(
 ) -> Result<(), Fail> {
     // SAFETY: the caller's contract.
     let request = unsafe { Out::new(request, abi::INVALID_ARGUMENT, "request") }?;
-    let optional = request.get().addr() == OPTIONAL;
+    let optional = request.get().addr() == abi::OPTIONAL_COMPLETION;
     start(&request, |instance| {
         let comm = comm_word(comm, "recvComm", abi::INVALID_ARGUMENT)?;
         let Message { data, size, .. } = message;
