@@ -8,10 +8,14 @@ use std::path::{Path, PathBuf};
 use ofi_rdma::ConfigError;
 
 use crate::error::{Code, NetError};
+use crate::log::Level;
 use crate::pages::page_bytes;
 use crate::params::{Flavour, Id, Note, Status, TABLE, Values};
 use crate::platform::{self, Platform};
 use crate::trace::{MIB, TraceConfig};
+
+/// Completions of sends and writes that a queue has room for at least.
+const CQ_SENDS: usize = 4096;
 
 /// Settings of one [`crate::Transport`]. Names in brackets are the parameters they come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +57,7 @@ pub struct Config {
     pub stall_warn_ms: Option<u64>,
     /// Fail a stalled communicator after so many milliseconds (`STALL_FAIL`).
     pub stall_fail_ms: Option<u64>,
-    /// Entries of the completion queue of a rail (`CQ_SIZE`).
+    /// Entries of the completion queue of a rail, or more where its receives need them (`CQ_SIZE`).
     pub cq_entries: usize,
     /// Completions taken at a time, as the user asked; `None`: ours to choose (`CQ_READ_COUNT`).
     pub cq_read_count: Option<usize>,
@@ -112,6 +116,16 @@ impl Config {
         refuse_withdrawn(values)?;
         refuse_sendrecv(values)?;
         let config = Self::build(values, notes);
+        if config.cq_depth() > config.cq_entries {
+            let (asked, depth) = (config.cq_entries, config.cq_depth());
+            notes.push(Note {
+                level: Level::Info,
+                text: format!(
+                    "OFI_NCCL_CQ_SIZE is {asked}: {depth} are used, for the receives that a rail can have \
+                     posted (OFI_NCCL_RDMA_MAX_POSTED_*) and {CQ_SENDS} sends"
+                ),
+            });
+        }
         config.check()?;
         Ok(config)
     }
@@ -153,6 +167,14 @@ impl Config {
     /// Bytes of a page.
     pub(crate) fn page(&self) -> usize {
         self.page_bytes.unwrap_or_else(page_bytes)
+    }
+
+    /// Entries of a completion queue: as asked, and no fewer than the receives that can be posted on its
+    /// rail and some sends need. A queue that overruns loses completions for good (trap 34, `fi_cq(3)`).
+    pub(crate) fn cq_depth(&self) -> usize {
+        let eager = self.eager_max.map_or(0, |_| self.posted_eager.1);
+        let floor = self.posted_control.1 + eager + CQ_SENDS;
+        self.cq_entries.max(floor)
     }
 
     /// What is known of the instance type.
@@ -357,6 +379,21 @@ mod tests {
         assert!(config.close_messages);
         assert_eq!(config.libfabric_path, Some("/opt/lf/libfabric.so.1".into()));
         assert_eq!(config.fi_provider, None);
+    }
+
+    #[test]
+    fn trap_34_a_queue_has_room_for_the_receives_of_its_rail() {
+        let (config, notes) = config(&[("OFI_NCCL_CQ_SIZE", "16")]);
+        let config = config.unwrap();
+        let receives = config.posted_control.1 + config.posted_eager.1;
+        assert!(config.cq_depth() > receives, "{}", config.cq_depth());
+        assert!(
+            notes.len() == 1 && notes[0].text.contains("OFI_NCCL_CQ_SIZE"),
+            "{notes:?}"
+        );
+        let (defaults, notes) = super::tests::config(&[]);
+        assert_eq!(defaults.unwrap().cq_depth(), 12_288);
+        assert!(notes.is_empty());
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(crate) fn open_rail(
     check_keys(info, config)?;
     let fabric = Fabric::open(info)?;
     let fi_domain = FiDomain::open(&fabric, info)?;
-    let cq = Cq::open(&fi_domain, config.cq_entries)?;
+    let cq = Cq::open(&fi_domain, config.cq_depth())?;
     let on = On {
         fi_domain: &fi_domain,
         cq: &cq,

@@ -159,7 +159,7 @@ mod tests {
 
     /// The tail of a name differs in every message: a capability word, rubbish of a BASE peer.
     #[test]
-    fn what_stands_behind_an_address_does_not_make_another() {
+    fn trap_27_one_endpoint_is_one_address_whatever_stands_behind_it() {
         let own = EpName::new(&[2; 16]).unwrap();
         let shape = Shape {
             format: FI_SOCKADDR_IN,

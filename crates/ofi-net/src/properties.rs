@@ -17,6 +17,10 @@ pub const MAX_COMMS: u32 = 1 << 18;
 /// Latency of EFA as the reference reports it on AWS, microseconds (protocol 2h.5).
 const AWS_LATENCY_US: f32 = 75.0;
 
+/// An instance type whose drivers report another link speed than it has (protocol 2a.4).
+const P5EN: &str = "p5en.48xlarge";
+const P5EN_LINK_BPS: u64 = 200_000_000_000;
+
 /// Properties of one device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Properties {
@@ -66,7 +70,7 @@ impl Properties {
             device_memory: nics.iter().all(|nic| nic.device_memory),
             // A registration of one domain is unknown to the others.
             reg_is_global: !config.is_domain_per_thread() && !config.endpoint_per_comm,
-            speed_mbps: speed_mbps(nics),
+            speed_mbps: speed_mbps(config, nics),
             port: 1,
             latency_us: latency_us(config, leader),
             max_comms: MAX_COMMS,
@@ -91,17 +95,19 @@ fn pci_path(root: &Path, nic: &Nic) -> Option<String> {
 }
 
 /// A NIC that carries several rails has its speed once.
-fn speed_mbps(nics: &[&Nic]) -> u64 {
+fn speed_mbps(config: &Config, nics: &[&Nic]) -> u64 {
     let mut counted: Vec<&Nic> = Vec::new();
     for nic in nics {
         if !counted.iter().any(|known| core::ptr::eq(*known, *nic)) {
             counted.push(nic);
         }
     }
-    counted
+    let forced = config.product_name.as_deref() == Some(P5EN);
+    let bps = |nic: &Nic| if forced { P5EN_LINK_BPS } else { nic.speed_bps };
+    let sum = counted
         .iter()
-        .fold(0, |sum, nic| nic.speed_bps.saturating_add(sum))
-        / 1_000_000
+        .fold(0, |sum: u64, nic| sum.saturating_add(bps(nic)));
+    sum / 1_000_000
 }
 
 fn latency_us(config: &Config, leader: &Nic) -> f32 {

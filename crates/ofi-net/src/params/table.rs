@@ -205,7 +205,7 @@ table! {
     MrKeySize = number("OFI_NCCL_MR_KEY_SIZE", 2, (1, 4), "bytes of the memory keys that we choose where the provider does not; 2^(8n) keys at most");
     MrCacheDisable = flag("OFI_NCCL_MR_CACHE_DISABLE", false, "register a buffer anew each time").neuron(1);
     CqReadCount = number("OFI_NCCL_CQ_READ_COUNT", 4, (1, 256), "completions taken from a queue at a time");
-    CqSize = number("OFI_NCCL_CQ_SIZE", 12_288, (1, INT), "depth of the completion queue of a rail");
+    CqSize = number("OFI_NCCL_CQ_SIZE", 12_288, (1, INT), "depth of the completion queue of a rail; more are used where its posted receives need them");
     Protocol = choice("OFI_NCCL_PROTOCOL", &["SENDRECV", "RDMA"], None, "the protocol; must match the peer's");
     DomainPerThread = number("OFI_NCCL_DOMAIN_PER_THREAD", -1, (-1, INT), "-1: as the platform needs (one a thread on trn and inf in libnccom-net.so); 0: one domain a process; more: one a thread");
     DisableNativeRdmaCheck = flag("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK", false, "use EFA also where it emulates writes");

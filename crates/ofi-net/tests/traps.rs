@@ -1,0 +1,162 @@
+//! Traps of protocol section 4 that lie in this crate and in no other test file (22, 23, 32:
+//! `registration.rs`; 25: `endpoints.rs`; 6: `agreement.rs`; 27, 34: unit tests).
+#![expect(clippy::unwrap_used, reason = "test code")]
+
+mod common;
+
+use common::{
+    Buffer, PATIENCE, Side, config, connect, in_one_process, irecv, isend, on_each_provider,
+    pattern, wait,
+};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use ofi_net::log::NoLog;
+use ofi_net::{Code, Config, Transport};
+use std::sync::Arc;
+use std::time::Instant;
+
+fn refusal(config: Config) -> Code {
+    Transport::init(config, Arc::new(NoLog)).unwrap_err().code()
+}
+
+/// Trap 7: more than 4 rails overrun the arrays of the wire. Here they do not get so far.
+#[test]
+fn trap_07_more_than_four_rails_are_refused() {
+    on_each_provider("trap_07_more_than_four_rails_are_refused", || {
+        for rails in [5, 8, 255] {
+            assert_eq!(refusal(config(rails)), Code::Grouping, "{rails}");
+        }
+        let nic = Side::new(config(1)).net.properties(0).unwrap().name.clone();
+        let group = |count| Config {
+            nic_groups: Some(vec![nic.as_str(); count].join(",")),
+            force_num_rails: None,
+            ..config(1)
+        };
+        assert_eq!(refusal(group(5)), Code::Grouping);
+        assert_eq!(refusal(group(200)), Code::Grouping);
+    });
+}
+
+/// Trap 19: receivers run 128 messages ahead on every communicator; all their CTRLs find a buffer and are
+/// kept until the sends are called.
+#[test]
+fn trap_19_many_receivers_run_ahead() {
+    in_one_process("trap_19_many_receivers_run_ahead", || {
+        const COMMS: usize = 6;
+        let (a, b) = (Side::new(config(2)), Side::new(config(2)));
+        let mut flows: Vec<_> = (0..COMMS)
+            .map(|seed| {
+                let (send, recv) = connect(&a.net, &b.net);
+                let source = Buffer::new(&a.net, send, pattern(seed, 128 * 100));
+                let sink = Buffer::new(&b.net, recv, vec![0; 128 * 100]);
+                (send, recv, source, sink)
+            })
+            .collect();
+        let received: Vec<Vec<_>> = flows
+            .iter_mut()
+            .map(|(_, recv, _, sink)| {
+                let ahead = 0..128;
+                ahead
+                    .map(|n| irecv(&b.net, *recv, sink, n * 100, 100))
+                    .collect()
+            })
+            .collect();
+        // Last communicator first, so that the CTRLs of the others wait longest.
+        for (send, _, source, _) in flows.iter_mut().rev() {
+            let sent: Vec<_> = (0..128)
+                .map(|n| isend(&a.net, *send, source, n * 100, 100))
+                .collect();
+            for request in sent {
+                assert_eq!(wait(&a.net, request), 100);
+            }
+        }
+        for request in received.into_iter().flatten() {
+            assert_eq!(wait(&b.net, request), 100);
+        }
+        for (seed, (send, recv, source, sink)) in flows.into_iter().enumerate() {
+            source.free(&a.net, send);
+            assert!(sink.free(&b.net, recv) == pattern(seed, 128 * 100));
+        }
+    });
+}
+
+/// Trap 31: opening takes the device's lock and then the registry's, closing and looking take none of a
+/// device while they hold a domain's: threads that do all of it at once come to an end.
+#[test]
+fn trap_31_opening_closing_and_looking_never_wait_for_each_other() {
+    in_one_process(
+        "trap_31_opening_closing_and_looking_never_wait_for_each_other",
+        || {
+            const THREADS: usize = 4;
+            const ROUNDS: usize = 50;
+            let per_thread = Config {
+                domain_per_thread: Some(true),
+                ..config(1)
+            };
+            let per_comm = Config {
+                endpoint_per_comm: true,
+                ..config(1)
+            };
+            for config in [per_thread, per_comm] {
+                let side = Side::new(config);
+                let done = AtomicUsize::new(0);
+                std::thread::scope(|scope| {
+                    for _ in 0..THREADS {
+                        scope.spawn(|| {
+                            for _ in 0..ROUNDS {
+                                let listener = side.net.listen(0, &mut [0; 128]).unwrap();
+                                side.net.accept(listener).unwrap();
+                                side.net.counters(0).unwrap();
+                                side.net.close_listen(listener).unwrap();
+                            }
+                            done.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                    let start = Instant::now();
+                    while done.load(Ordering::Relaxed) < THREADS {
+                        side.net.counters(0).unwrap();
+                        assert!(start.elapsed() < PATIENCE, "a deadlock");
+                        std::thread::yield_now();
+                    }
+                });
+                assert!(side.net.domains(0).unwrap() <= 1 + THREADS);
+            }
+        },
+    );
+}
+
+/// Protocol 2.l, "no nic attributes": what software providers know, and nothing invented; where the
+/// reference reports 0 though it could know (key size, global registrations), the truth.
+#[test]
+fn properties_without_a_nic_are_true() {
+    on_each_provider("properties_without_a_nic_are_true", || {
+        let side = Side::new(config(2));
+        let of = side.net.properties(0).unwrap();
+        assert!(!of.name.is_empty() && of.pci_path.is_none());
+        assert!(!of.dmabuf && of.reg_is_global);
+        assert_eq!((of.port, of.max_comms, of.max_recvs), (1, 262_144, 1));
+        assert!((0.0..1.0).contains(&of.latency_us), "{}", of.latency_us);
+        let longest = usize::try_from(i32::MAX).unwrap();
+        assert!((1..=longest).contains(&of.max_message_bytes));
+        assert!((1..=8).contains(&of.max_mr_key_bytes));
+        // The guid of each device is its own, and the same for who asks again.
+        let again = Side::new(config(2));
+        let guids = |side: &Side| -> Vec<u64> {
+            let devices = 0..side.net.devices().unwrap();
+            devices
+                .map(|dev| side.net.properties(dev).unwrap().guid)
+                .collect()
+        };
+        let all = guids(&side);
+        assert_eq!(all, guids(&again));
+        let distinct: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        let platform = Config {
+            product_name: Some("p5en.48xlarge".to_owned()),
+            ..config(1)
+        };
+        let p5en = Side::new(platform);
+        let of = p5en.net.properties(0).unwrap();
+        assert!((of.latency_us - 35.0).abs() < 0.1);
+        assert_eq!(of.speed_mbps, 200_000, "a link of p5en, once for each NIC");
+    });
+}
