@@ -127,6 +127,8 @@ pub(crate) fn run(plugins: &[PathBuf], name: &str, arguments: &[&str], settings:
             .args(arguments)
             .env("FI_PROVIDER", provider)
             .env("OFI_NCCL_EXCLUDE_TCP_IF", "")
+            // With one NIC a device it would be SENDRECV; `settings` say so where that is meant.
+            .env("OFI_NCCL_PROTOCOL", "RDMA")
             .envs(settings.iter().copied());
         judge(
             &[&[name], arguments, &["on", provider]].concat().join(" "),

@@ -24,6 +24,8 @@ pub(crate) struct Load {
     pub(crate) ranks: u32,
     /// Rails on each device, opened on one NIC.
     pub(crate) rails: u32,
+    /// What they speak: with one NIC a device it would be SENDRECV.
+    pub(crate) protocol: &'static str,
     /// Where the ranks are.
     pub(crate) hosts: Hosts,
     /// The tables, dealt out to the ranks in turn.
@@ -41,6 +43,9 @@ pub(crate) enum Hosts {
     /// of its own, as on real hosts.
     Two,
 }
+
+const RDMA: &str = "RDMA";
+const SENDRECV: &str = "SENDRECV";
 
 /// Makes the two hosts and runs a rank on each.
 const TWO_HOSTS: &str = include_str!("hosts.sh");
@@ -67,7 +72,7 @@ pub(crate) const DEMO: [Load; 2] = [
 
 /// What the tests move on every libfabric: messages of random sizes up to 16 MiB, at random
 /// offsets, in random order, every byte verified; a different seed each time, printed.
-pub(crate) const CHECKS: [Load; 8] = [
+pub(crate) const CHECKS: [Load; 11] = [
     tcp(2, 4, &["check", "--check"]),
     tcp(4, 1, &["check", "--check"]),
     shm(2, 4, &["check", "--check"]),
@@ -78,6 +83,9 @@ pub(crate) const CHECKS: [Load; 8] = [
     shm(2, 1, &WRAPS),
     two_hosts(2, &["check", "--check", "--messages", "1000"]),
     two_hosts(4, &["check", "--check", "--messages", "1000"]),
+    light(2, 1, &["check", "--check"]).sendrecv(),
+    tcp(2, 1, &WRAPS).sendrecv(),
+    shm(4, 1, &["check", "--check"]).sendrecv(),
 ];
 
 /// What is moved through every table of both plugins: few messages, of all sizes.
@@ -114,6 +122,7 @@ const fn light(ranks: u32, rails: u32, args: &'static [&'static str]) -> Load {
         carrier: Carrier::LightTcp,
         ranks,
         rails,
+        protocol: RDMA,
         hosts: Hosts::One,
         tables: USUAL,
         args,
@@ -125,6 +134,7 @@ const fn tcp(ranks: u32, rails: u32, args: &'static [&'static str]) -> Load {
         carrier: Carrier::Tcp,
         ranks,
         rails,
+        protocol: RDMA,
         hosts: Hosts::One,
         tables: USUAL,
         args,
@@ -136,6 +146,7 @@ const fn shm(ranks: u32, rails: u32, args: &'static [&'static str]) -> Load {
         carrier: Carrier::SharedMemory,
         ranks,
         rails,
+        protocol: RDMA,
         hosts: Hosts::One,
         tables: USUAL,
         args,
@@ -147,6 +158,7 @@ const fn two_hosts(rails: u32, args: &'static [&'static str]) -> Load {
         carrier: Carrier::Tcp,
         ranks: 2,
         rails,
+        protocol: RDMA,
         hosts: Hosts::Two,
         tables: USUAL,
         args,
@@ -154,6 +166,14 @@ const fn two_hosts(rails: u32, args: &'static [&'static str]) -> Load {
 }
 
 impl Load {
+    /// Over the other protocol.
+    const fn sendrecv(self) -> Self {
+        Self {
+            protocol: SENDRECV,
+            ..self
+        }
+    }
+
     /// For the name of a step.
     pub(crate) fn title(&self) -> String {
         let carrier = match self.carrier {
@@ -165,8 +185,12 @@ impl Load {
             Hosts::One => "",
             Hosts::Two => ", 2 hosts",
         };
+        let protocol = match self.protocol {
+            SENDRECV => ", SENDRECV",
+            _ => "",
+        };
         format!(
-            "{carrier}, {ranks} ranks, {rails} rail{}{hosts}",
+            "{carrier}, {ranks} ranks, {rails} rail{}{hosts}{protocol}",
             if *rails == 1 { "" } else { "s" }
         )
     }
@@ -188,7 +212,8 @@ impl Load {
             .args(tables::options(self.tables, built))
             .args(["--ranks", &self.ranks.to_string()])
             .args(["--seed", &seed.to_string(), "--timeout", TIMEOUT_SECONDS])
-            .env("FI_PROVIDER", self.provider(libfabric));
+            .env("FI_PROVIDER", self.provider(libfabric))
+            .env("OFI_NCCL_PROTOCOL", self.protocol);
         let light: &[(&str, &str)] = match self.carrier {
             Carrier::LightTcp => &LIGHT_RXM,
             Carrier::Tcp | Carrier::SharedMemory => &[],

@@ -277,6 +277,9 @@ pub(crate) const STEPS: &[Step] = &[
     Step::each_table(TABLE_CHECKS[3]),
     Step::perf("verified bytes", CHECKS[6]).needs(&[Need::Built, Need::Namespaces]),
     Step::perf("verified bytes", CHECKS[7]).needs(&[Need::Built, Need::Namespaces]),
+    Step::perf("verified bytes", CHECKS[8]),
+    Step::perf("verified bytes of many wraps", CHECKS[9]),
+    Step::perf("verified bytes", CHECKS[10]),
 ];
 
 #[cfg(test)]

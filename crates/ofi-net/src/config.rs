@@ -17,11 +17,33 @@ use crate::trace::{MIB, TraceConfig};
 /// Completions of sends and writes that a queue has room for at least.
 const CQ_SENDS: usize = 4096;
 
+/// What two hosts speak with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// Writes into the receiver's memory, over several NICs (docs/protocol.md 2 to 5).
+    Rdma,
+    /// Tagged messages over one NIC (docs/protocol.md 9).
+    SendRecv,
+}
+
+impl core::fmt::Display for Protocol {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Rdma => "RDMA",
+            Self::SendRecv => "SENDRECV",
+        })
+    }
+}
+
 /// Settings of one [`crate::Transport`]. Names in brackets are the parameters they come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Whose defaults these are.
     pub flavour: Flavour,
+    /// The protocol to speak; `None`: chosen by instance type and NICs (`PROTOCOL`).
+    pub protocol: Option<Protocol>,
+    /// SENDRECV: show each NIC so many times; 0 is once (`NIC_DUP_CONNS`).
+    pub nic_dup_conns: usize,
     /// libfabric.so.1 to load instead of the system's, or its directory (`LIBFABRIC_PATH`).
     pub libfabric_path: Option<PathBuf>,
     /// Value of `FI_PROVIDER`, libfabric's own filter; `None` when unset or empty.
@@ -111,10 +133,9 @@ impl Config {
     /// What the parameters say. Notes are things to tell the user that stop nothing.
     ///
     /// # Errors
-    /// A withdrawn parameter is set, SENDRECV is asked for, or parameters contradict each other.
+    /// A withdrawn parameter is set, or parameters contradict each other.
     pub fn from_values(values: &Values, notes: &mut Vec<Note>) -> Result<Self, NetError> {
         refuse_withdrawn(values)?;
-        refuse_sendrecv(values)?;
         let config = Self::build(values, notes);
         if config.cq_depth() > config.cq_entries {
             let (asked, depth) = (config.cq_entries, config.cq_depth());
@@ -207,6 +228,12 @@ impl Config {
         let list = values.text(Id::ExcludeTcpIf).unwrap_or_default();
         Self {
             flavour: values.flavour(),
+            protocol: match values.text(Id::Protocol) {
+                Some("SENDRECV") => Some(Protocol::SendRecv),
+                Some("RDMA") => Some(Protocol::Rdma),
+                _ => None,
+            },
+            nic_dup_conns: count(values, Id::NicDupConns),
             libfabric_path: non_empty(values, Id::LibfabricPath).map(PathBuf::from),
             fi_provider: non_empty(values, Id::FiProvider),
             exclude_tcp_if: split_list(list),
@@ -317,17 +344,9 @@ fn refuse_withdrawn(values: &Values) -> Result<(), NetError> {
     Ok(())
 }
 
-fn refuse_sendrecv(values: &Values) -> Result<(), NetError> {
-    if values.text(Id::Protocol) == Some("SENDRECV") {
-        let what = "OFI_NCCL_PROTOCOL=SENDRECV: this version speaks RDMA only";
-        return Err(NetError::new(Code::ProtocolUnavailable, what));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::Config;
+    use super::{Config, Protocol};
     use crate::error::{Code, NetError};
     use crate::params::{self, Flavour, Note};
 
@@ -364,6 +383,7 @@ mod tests {
     fn values_reach_their_fields() {
         let (config, _) = config(&[
             ("OFI_NCCL_EAGER_MAX_SIZE", "-1"),
+            ("OFI_NCCL_PROTOCOL", "sendRecv"),
             ("OFI_NCCL_EXCLUDE_TCP_IF", " lo , docker0,,"),
             ("OFI_NCCL_FORCE_NUM_RAILS", "4"),
             ("OFI_NCCL_STALL_FAIL", "2"),
@@ -373,6 +393,7 @@ mod tests {
         ]);
         let config = config.unwrap();
         assert_eq!(config.eager_max, None);
+        assert_eq!(config.protocol, Some(Protocol::SendRecv));
         assert_eq!(config.exclude_tcp_if, ["lo", "docker0"]);
         assert_eq!(config.force_num_rails, Some(4));
         assert_eq!(config.stall_fail_ms, Some(2000));
@@ -403,9 +424,8 @@ mod tests {
     }
 
     #[test]
-    fn sendrecv_withdrawn_names_and_contradictions_are_coded() {
+    fn withdrawn_names_and_contradictions_are_coded() {
         let cases = [
-            (("OFI_NCCL_PROTOCOL", "sendrecv"), Code::ProtocolUnavailable),
             (
                 ("OFI_NCCL_RDMA_MIN_POSTED_BOUNCE_BUFFERS", "64"),
                 Code::DeprecatedParameter,

@@ -96,6 +96,17 @@ impl Contexts {
         }
     }
 
+    /// The context of an operation of the engine, to cancel it; `None` when it is over. O(operations
+    /// that were in flight at once): for closing.
+    pub(crate) fn of_token(&self, token: Token) -> Option<*mut Context2> {
+        let is_of = |entry: &Entry| match entry {
+            Entry::InUse(Owner::Post(of) | Owner::Control(of, _)) => *of == token,
+            Entry::InUse(Owner::Receive(..)) | Entry::Free { .. } => false,
+        };
+        let index = self.entries.iter().position(is_of)?;
+        Some(self.address(u32::try_from(index).ok()?))
+    }
+
     /// Operations in flight.
     #[cfg(test)]
     pub(crate) const fn in_use(&self) -> u32 {
@@ -144,7 +155,9 @@ mod tests {
         let a = contexts.take(Owner::Post(Token(1))).unwrap();
         let b = contexts.take(Owner::Post(Token(2))).unwrap();
         assert_ne!(a, b);
+        assert_eq!(contexts.of_token(Token(2)), Some(b));
         assert_eq!(contexts.finish(b.cast()), Some(Owner::Post(Token(2))));
+        assert_eq!(contexts.of_token(Token(2)), None, "it is over");
         assert_eq!(contexts.finish(b.cast()), None, "a second completion");
         assert_eq!(contexts.finish(a.cast()), Some(Owner::Post(Token(1))));
         assert_eq!(contexts.in_use(), 0);

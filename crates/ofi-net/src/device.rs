@@ -126,6 +126,11 @@ impl Device {
         )
     }
 
+    /// Rails that it has.
+    pub(crate) fn rails(&self) -> usize {
+        self.rails.len()
+    }
+
     pub(crate) const fn properties(&self) -> &Properties {
         &self.properties
     }

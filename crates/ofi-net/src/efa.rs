@@ -54,8 +54,18 @@ pub(crate) fn prepare(setup: &EndpointSetup, info: &Info, config: &Config) -> Re
         if let Some(why) = refusal(config, emulated, hmem) {
             return Err(NetError::new(Code::DeviceOpen, why).with_errno(libc::EINVAL));
         }
-        // Trap 27: with the shared-memory path, flushes and eager copies through our own address
-        // would prove nothing. `None` is a libfabric before 1.21, which has no such option.
+    }
+    avoid_shared_memory(setup, info)
+}
+
+/// Trap 27: with the shared-memory path, flushes and eager copies through our own address would prove
+/// nothing. All that SENDRECV asks of an endpoint.
+///
+/// # Errors
+/// What the provider says to a value it should know.
+pub(crate) fn avoid_shared_memory(setup: &EndpointSetup, info: &Info) -> Result<(), NetError> {
+    if is_efa(info) {
+        // `None` is a libfabric before 1.21, which has no such option.
         let _known: Option<()> = setup.set_bool(BoolOption::SharedMemoryPermitted, false)?;
     }
     Ok(())

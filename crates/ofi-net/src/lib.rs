@@ -27,6 +27,7 @@
 //! | `peers` | address vectors, each name once |
 //! | `region`, `regions`, `dmabuf`, `slab`, `pages` | memory: registered, numbered, by dma-buf, our own, mapped |
 //! | `handle_words`, `handle_state` | the words callers hold; the state bytes of a connection handle |
+//! | `protocol`, `sendrecv` | which protocol; the one on tagged messages, over the same parts |
 //! | `efa`, `quirks` | what one provider, or an old libfabric, needs |
 //! | `early` | whether a receive may complete before its data |
 //! | `sync`, `fork`, `thread`, `clock` | the domain's lock, knowing a forked child, and a thread that ended, time |
@@ -60,6 +61,7 @@ mod peers;
 mod platform;
 mod progress;
 pub mod properties;
+mod protocol;
 mod quirks;
 mod rail;
 mod region;
@@ -68,6 +70,7 @@ mod registry;
 mod report;
 mod rx;
 pub mod select;
+mod sendrecv;
 mod slab;
 mod sync;
 mod teardown;
@@ -75,7 +78,7 @@ mod thread;
 mod trace;
 mod transport;
 
-pub use config::Config;
+pub use config::{Config, Protocol};
 pub use error::{Code, NetError};
 pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use properties::Properties;

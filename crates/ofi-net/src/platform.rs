@@ -2,6 +2,7 @@
 //!
 //! One row a family, the first that matches wins. Only what this version acts on stands here.
 
+use crate::config::Protocol;
 use std::path::Path;
 
 /// Where the firmware's name of the machine stands.
@@ -16,6 +17,8 @@ pub(crate) struct Platform {
     pub(crate) latency_us: u16,
     /// A domain for each thread, unless the user says otherwise.
     pub(crate) domain_per_thread: bool,
+    /// What it speaks, unless the user says otherwise.
+    pub(crate) protocol: Protocol,
     /// Device memory has to work, or the endpoint is refused.
     pub(crate) gdr_required: bool,
     matches: fn(&str) -> bool,
@@ -26,6 +29,7 @@ const fn row(family: &'static str, latency_us: u16, matches: fn(&str) -> bool) -
         family,
         latency_us,
         domain_per_thread: false,
+        protocol: Protocol::SendRecv,
         gdr_required: true,
         matches,
     }
@@ -34,6 +38,11 @@ const fn row(family: &'static str, latency_us: u16, matches: fn(&str) -> bool) -
 impl Platform {
     const fn per_thread(mut self) -> Self {
         self.domain_per_thread = true;
+        self
+    }
+
+    const fn rdma(mut self) -> Self {
+        self.protocol = Protocol::Rdma;
         self
     }
 
@@ -48,13 +57,16 @@ const TABLE: &[Platform] = &[
     row("p4d.24xlarge", 75, |name| name == "p4d.24xlarge"),
     row("p4de.24xlarge", 75, |name| name == "p4de.24xlarge"),
     row("p3dn.24xlarge", 150, |name| name == "p3dn.24xlarge").without_gdr(),
-    row("p-series", 35, is_late_p),
+    row("p-series", 35, is_late_p).rdma(),
     row("p5/p5e", 75, |name| {
         name.starts_with("p5.") || name.starts_with("p5e.")
-    }),
+    })
+    .rdma(),
     row("g5.48xlarge", 75, |name| name == "g5.48xlarge").without_gdr(),
     row("trn1", 75, |name| name.starts_with("trn1")).per_thread(),
-    row("trn2", 75, |name| name.starts_with("trn2")).per_thread(),
+    row("trn2", 75, |name| name.starts_with("trn2"))
+        .per_thread()
+        .rdma(),
     row("inf", 75, |name| name.starts_with("inf")).per_thread(),
 ];
 

@@ -31,6 +31,21 @@ pub(crate) fn registration_races(info: &Info) -> bool {
     lengths_missing(info)
 }
 
+/// First version whose tcp keeps its connection when a message is longer than its receive.
+const TCP_DROPS_REST: Version = Version::new(1, 22);
+
+/// Whether the rest of a message that did not fit its receive is gone, with what fits in place: where a
+/// provider does not say it by length and overflow (`None`: go by those). Measured, see
+/// `efa_fabric::CompletionError::is_truncated`.
+pub(crate) fn drops_rest_of_truncated(info: &Info) -> Option<bool> {
+    match info.provider_name() {
+        "tcp" => Some(!is_older(TCP_DROPS_REST)),
+        // It says length and overflow, and yet gives the rest of some messages to the next receive.
+        layered if layered.ends_with("ofi_rxm") => Some(false),
+        _ => None,
+    }
+}
+
 /// What the user should know of shm before libfabric 2.0: it holds spin locks in memory that it shares
 /// with its peers. With one left behind by a peer that was killed, `fi_send` never returns (seen on 1.17),
 /// and no deadline of ours can end a call.

@@ -8,7 +8,7 @@
 //! Nothing here takes the lock of the transport's domain: providers may take a second for a region.
 
 use crate::error::{Code, NetError};
-use efa_fabric::{Access, Desc, Dmabuf, Domain, Memory, Mr, MrRequest};
+use efa_fabric::{Access, Desc, Dmabuf, Domain, Endpoint, Memory, Mr, MrRequest};
 use ofi_pools::IdPool;
 use ofi_rdma::limits::MAX_RAILS;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -269,6 +269,18 @@ impl Registration {
     /// What each rail has to be told to use the memory.
     pub(crate) const fn view(&self) -> &RegionView {
         &self.view
+    }
+
+    /// Binds the region to an endpoint and enables it, where the provider has `FI_MR_ENDPOINT`. Keys are
+    /// valid only after it, and none is given out before.
+    ///
+    /// # Errors
+    /// The provider's.
+    pub(crate) fn bind(&self, endpoint: &Endpoint) -> Result<(), NetError> {
+        let mut bound = self.mrs.iter().map(|mr| mr.bind_endpoint(endpoint));
+        bound
+            .try_for_each(|bound| bound)
+            .map_err(|error| NetError::fabric(Code::Register, &error))
     }
 
     /// Closes the region on every rail.

@@ -72,9 +72,28 @@ pub fn discover(
     library: &'static Library,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
+    discover_by(config, library, log, Ask::ladder(config))
+}
+
+/// As [`discover`], for SENDRECV.
+pub(crate) fn discover_tagged(
+    config: &Config,
+    library: &'static Library,
+    log: &dyn Log,
+) -> Result<Vec<Nic>, NetError> {
+    discover_by(config, library, log, Ask::tagged_ladder(config))
+}
+
+fn discover_by(
+    config: &Config,
+    library: &'static Library,
+    log: &dyn Log,
+    asks: impl Iterator<Item = Ask>,
+) -> Result<Vec<Nic>, NetError> {
     let version = Version::of(library);
     let mut report = Vec::new();
-    match choose(config, version, &mut Libfabric(library), &mut report) {
+    let source = &mut Libfabric(library);
+    match choose((config, version), asks, source, &mut report) {
         Ok(found) => {
             let nics = found.into_iter().map(|found| nic(config, found));
             let nics = nics.collect::<Result<Vec<_>, _>>()?;
@@ -141,16 +160,16 @@ impl Source for Libfabric {
 
 /// The whole decision. `report` gets a line an attempt and a line a rejected entry.
 fn choose<S: Source>(
-    config: &Config,
-    version: Version,
+    (config, version): (&Config, Version),
+    asks: impl Iterator<Item = Ask>,
     source: &mut S,
     report: &mut Vec<String>,
 ) -> Result<Vec<Found<S::Entry>>, NetError> {
-    for ask in Ask::ladder(config) {
+    for ask in asks {
         match source.query(&ask) {
             Ok(list) => {
                 report.push(format!("tried {ask}: {} entries", list.len()));
-                let kept = filter::keep(config, version, list, report)?;
+                let kept = filter::keep((config, version, &ask), list, report)?;
                 return Ok(with_virtual_addresses(
                     config,
                     version,
@@ -186,7 +205,7 @@ fn with_virtual_addresses<S: Source>(
         return kept;
     };
     again.retain(|found| found.candidate.provider == provider);
-    match filter::keep(config, version, again, &mut Vec::new()) {
+    match filter::keep((config, version, ask), again, &mut Vec::new()) {
         Ok(better) if better.iter().all(|found| found.candidate.virtual_addresses) => better,
         _ => kept,
     }

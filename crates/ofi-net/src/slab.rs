@@ -14,6 +14,9 @@ pub(crate) const SEND_SLAB: Access = Access::SEND;
 /// Control messages are only received here.
 pub(crate) const CONTROL_SLAB: Access = Access::RECV;
 
+/// SENDRECV: connect messages are sent and received here.
+pub(crate) const CONNECT_SLAB: Access = Access::SEND.union(Access::RECV);
+
 /// Eager payloads are received here, and copied out by a read through our own address.
 pub(crate) const EAGER_SLAB: Access = Access::RECV.union(Access::REMOTE_READ);
 
@@ -59,6 +62,11 @@ impl Slab {
     /// What the data path needs.
     pub(crate) const fn view(&self) -> &RegionView {
         self.registration.view()
+    }
+
+    /// The registration of the pages.
+    pub(crate) const fn registration(&self) -> &Registration {
+        &self.registration
     }
 
     /// The memory.

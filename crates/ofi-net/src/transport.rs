@@ -9,7 +9,7 @@
 //! [`Transport::isend`], [`Transport::irecv`], [`Transport::iflush`], the one-sided calls and
 //! [`Transport::reg_mr`] are unsafe: the network goes on using the memory after they return. Each states what the caller owes.
 
-use crate::config::Config;
+use crate::config::{Config, Protocol};
 use crate::device::{Device, Opening};
 use crate::domain::Domain;
 use crate::error::{Code, NetError};
@@ -18,7 +18,9 @@ use crate::handle_state::random_u64;
 use crate::handle_words::{CommWord, MrWord, Parts, ReqWord};
 use crate::log::{self, Log, Subsys};
 use crate::properties::Properties;
+use crate::protocol::{self, Found};
 use crate::registry::{Registry, Seat};
+use crate::sendrecv::SendRecv;
 use crate::trace::TraceFile;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicUsize;
@@ -33,7 +35,7 @@ mod memory;
 mod one_sided;
 mod traffic;
 
-pub(crate) use memory::round_bytes;
+pub(crate) use memory::{DEREG_BOUND_MS, round_bytes};
 pub use one_sided::{LocalMemory, RemoteMemory};
 pub(crate) use traffic::Traffic;
 
@@ -47,6 +49,8 @@ pub struct Transport {
     /// Not dropped in a forked child: the objects are the parent's (decision 22).
     registry: ManuallyDrop<Registry>,
     devices: ManuallyDrop<Vec<Device>>,
+    /// The devices of the other protocol, where that was chosen; there are no others then.
+    sendrecv: ManuallyDrop<Option<Box<SendRecv>>>,
     config: Config,
     trace: Option<Arc<TraceFile>>,
     log: Arc<dyn Log>,
@@ -67,17 +71,24 @@ impl Transport {
         let mut config = config;
         config.settle_platform();
         config.check()?;
-        let devices = Device::discover(&config, &*log)?;
+        let (devices, sendrecv) = match protocol::discover(&config, &log)? {
+            Found::Rdma(devices) => (devices, None),
+            Found::SendRecv(other) => (Vec::new(), Some(Box::new(other))),
+        };
         if let Some(platform) = config.platform() {
             log::info(&*log, Subsys::Init, || config.describe_platform(platform));
         }
         for device in &devices {
             log::info(&*log, Subsys::Init, || device.describe());
         }
+        for line in sendrecv.iter().flat_map(|other| other.describe()) {
+            log::info(&*log, Subsys::Init, || line);
+        }
         let trace = open_trace(&config, &log);
         Ok(Self {
             registry: ManuallyDrop::new(Registry::new()),
             devices: ManuallyDrop::new(devices),
+            sendrecv: ManuallyDrop::new(sendrecv),
             config,
             trace,
             log,
@@ -94,7 +105,10 @@ impl Transport {
     /// In the child of a fork.
     pub fn devices(&self) -> Result<usize, NetError> {
         self.alive()?;
-        Ok(self.devices.len())
+        Ok(match &*self.sendrecv {
+            Some(other) => other.len(),
+            None => self.devices.len(),
+        })
     }
 
     /// What there is to say about a device.
@@ -103,7 +117,10 @@ impl Transport {
     /// An index beyond [`Transport::devices`]; in the child of a fork.
     pub fn properties(&self, dev: usize) -> Result<&Properties, NetError> {
         self.alive()?;
-        Ok(self.device(dev)?.properties())
+        match &*self.sendrecv {
+            Some(other) => other.properties(dev),
+            None => Ok(self.device(dev)?.properties()),
+        }
     }
 
     /// What happened on a device so far, on all its domains; all zero before its first listen or
@@ -113,6 +130,9 @@ impl Transport {
     /// An index beyond [`Transport::devices`]; a device that is out of order.
     pub fn counters(&self, dev: usize) -> Result<Counters, NetError> {
         self.alive()?;
+        if let Some(other) = &*self.sendrecv {
+            return other.counters(dev);
+        }
         self.device(dev)?;
         let mut sum = Counters::default();
         for seat in self.registry.iter().filter(|seat| seat.device == dev) {
@@ -128,6 +148,9 @@ impl Transport {
     /// An index beyond [`Transport::devices`].
     pub fn domains(&self, dev: usize) -> Result<usize, NetError> {
         self.alive()?;
+        if let Some(other) = &*self.sendrecv {
+            return other.domains(dev);
+        }
         self.device(dev)?;
         Ok(self
             .registry
@@ -141,9 +164,22 @@ impl Transport {
     /// # Errors
     /// No such communicator; a device that is out of order.
     pub fn comm_info(&self, comm: CommWord) -> Result<CommInfo, NetError> {
+        if let Some(other) = &*self.sendrecv {
+            self.alive()?;
+            return other.comm_info(comm);
+        }
         let (_, domain, key) = self.comm(comm)?;
         let info = domain.enter(|core| Ok(core.engine.comm_info(key)))?;
         info.ok_or_else(|| stale(Code::StaleComm, "communicator", comm.to_bits()))
+    }
+
+    /// What its devices speak.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        match &*self.sendrecv {
+            Some(_) => Protocol::SendRecv,
+            None => Protocol::Rdma,
+        }
     }
 
     /// The settings it runs with.
@@ -172,6 +208,18 @@ impl Transport {
     /// The domain that the calling thread uses on a device, opened if there is none.
     fn seat(&self, device: &Device) -> Result<&Seat, NetError> {
         device.domain(&self.opening())
+    }
+
+    /// SENDRECV has no one-sided operations.
+    #[inline]
+    fn refuse_one_sided(&self) -> Result<(), NetError> {
+        match &*self.sendrecv {
+            None => Ok(()),
+            Some(_) => {
+                self.alive()?;
+                Err(crate::sendrecv::one_sided())
+            }
+        }
     }
 
     fn opening(&self) -> Opening<'_> {
@@ -253,6 +301,9 @@ impl Drop for Transport {
         }
         let registry = core::mem::replace(&mut *self.registry, Registry::empty());
         registry.close(DRAIN_BOUND_MS);
+        if let Some(mut other) = self.sendrecv.take() {
+            other.close(DRAIN_BOUND_MS);
+        }
         drop(core::mem::take(&mut *self.devices));
     }
 }

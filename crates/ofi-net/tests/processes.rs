@@ -6,9 +6,9 @@ mod common;
 use common::peer::{given_handle, peer_process};
 use common::{
     Buffer, Lcg, Side, accept_from, config, connect_to, irecv, isend, listen, on_each_provider,
-    pattern_byte, wait,
+    pattern_byte, sendrecv, wait,
 };
-use ofi_net::{CommWord, ReqWord, Transport};
+use ofi_net::{CommWord, Config, ReqWord, Transport};
 use std::collections::VecDeque;
 
 /// More than two turns of the 10-bit sequence.
@@ -133,8 +133,8 @@ fn both_ways(net: &Transport, send: CommWord, recv: CommWord, mine: usize, their
     net.close_recv(recv).unwrap();
 }
 
-fn ranks(name: &str, rails: u8) {
-    let side = Side::new(config(rails));
+fn ranks(name: &str, settings: Config) {
+    let side = Side::new(settings);
     let net = &side.net;
     if let Some(mut handle) = given_handle() {
         let send = connect_to(net, &mut handle);
@@ -163,20 +163,27 @@ fn ranks(name: &str, rails: u8) {
 #[test]
 fn processes_over_one_rail() {
     on_each_provider("processes_over_one_rail", || {
-        ranks("processes_over_one_rail", 1);
+        ranks("processes_over_one_rail", config(1));
     });
 }
 
 #[test]
 fn processes_over_two_rails() {
     on_each_provider("processes_over_two_rails", || {
-        ranks("processes_over_two_rails", 2);
+        ranks("processes_over_two_rails", config(2));
     });
 }
 
 #[test]
 fn processes_over_four_rails() {
     on_each_provider("processes_over_four_rails", || {
-        ranks("processes_over_four_rails", 4);
+        ranks("processes_over_four_rails", config(4));
+    });
+}
+
+#[test]
+fn processes_over_sendrecv() {
+    on_each_provider("processes_over_sendrecv", || {
+        ranks("processes_over_sendrecv", sendrecv());
     });
 }

@@ -19,11 +19,11 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use core::time::Duration;
 
-use ofi_net::Transport;
 use ofi_net::config::Config;
 use ofi_net::error::{Code, NetError};
 use ofi_net::log::{Log, NoLog, Subsys, info, line};
 use ofi_net::params::{self, Flavour, Id};
+use ofi_net::{Protocol, Transport};
 
 use crate::abi::{self, LogFn};
 use crate::logger::CLogger;
@@ -36,6 +36,7 @@ use crate::{env, guard};
 pub struct Caller {
     logger: CLogger,
     profiler: Option<ProfilerFn>,
+    protocol: Option<Protocol>,
 }
 
 impl Caller {
@@ -49,7 +50,20 @@ impl Caller {
     pub const unsafe fn new(logger: Option<LogFn>, profiler: Option<ProfilerFn>) -> Self {
         // SAFETY: the caller's contract.
         let logger = unsafe { CLogger::new(logger) };
-        Self { logger, profiler }
+        Self {
+            logger,
+            profiler,
+            protocol: None,
+        }
+    }
+
+    /// The protocol that the caller's table stands for, where the user asks for none.
+    #[must_use]
+    pub const fn speaking(self, protocol: Protocol) -> Self {
+        Self {
+            protocol: Some(protocol),
+            ..self
+        }
     }
 }
 
@@ -103,7 +117,11 @@ const FINI_WAIT: Duration = Duration::from_secs(10);
 /// [`Code::AlreadyInitialised`]; [`Code::Forked`]; whatever the configuration or the devices say.
 pub(crate) fn init(flavour: Flavour, caller: Caller) -> Result<(), Fail> {
     refuse_change("init")?;
-    let Caller { logger, profiler } = caller;
+    let Caller {
+        logger,
+        profiler,
+        protocol,
+    } = caller;
     let mut life = lock(&LIFE);
     if *life == Life::Initialised {
         let what = "init while initialised";
@@ -111,7 +129,8 @@ pub(crate) fn init(flavour: Flavour, caller: Caller) -> Result<(), Fail> {
     }
     guard::install_hook();
     set_log(Some(logger));
-    let config = configure(flavour, &logger)?;
+    let mut config = configure(flavour, &logger)?;
+    config.protocol = config.protocol.or(protocol);
     let log: Arc<dyn Log> = Arc::new(logger);
     let transport = Transport::init(config, Arc::clone(&log))?;
     // SAFETY: the contract of `Caller::new`.
@@ -136,9 +155,7 @@ fn configure(flavour: Flavour, log: &dyn Log) -> Result<Config, NetError> {
         line(log, note.level, Subsys::Env, || note.text);
     }
     let version = env!("CARGO_PKG_VERSION");
-    info(log, Subsys::Init, || {
-        format!("ofi-collectives {version}, protocol RDMA")
-    });
+    info(log, Subsys::Init, || format!("ofi-collectives {version}"));
     config
 }
 

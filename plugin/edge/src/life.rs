@@ -2,6 +2,7 @@
 
 use core::ffi::{CStr, c_int};
 
+pub use ofi_net::Protocol;
 pub use ofi_net::params::Flavour;
 use ofi_net::properties::Properties;
 

@@ -40,6 +40,13 @@ fn bytes_arrive_between_versions() {
 }
 
 #[test]
+fn bytes_arrive_over_sendrecv() {
+    for versions in [["6", "12"], ["9", "9"]] {
+        run("pair", &versions, &[("OFI_NCCL_PROTOCOL", "SENDRECV")]);
+    }
+}
+
+#[test]
 fn bytes_arrive_over_four_rails() {
     run("pair", &["12", "10"], &[("OFI_NCCL_FORCE_NUM_RAILS", "4")]);
 }

@@ -8,7 +8,7 @@ use ofi_plugin_edge::connection::{self, Style};
 use ofi_plugin_edge::data::{self, Message};
 use ofi_plugin_edge::entries;
 use ofi_plugin_edge::guard;
-use ofi_plugin_edge::life::{self, Caller, Finaliser, Flavour};
+use ofi_plugin_edge::life::{self, Caller, Finaliser, Flavour, Protocol};
 use ofi_plugin_edge::sig::Table;
 
 use crate::NAME;
@@ -39,6 +39,8 @@ unsafe extern "C" fn init(logger: Option<LogFn>) -> NcclResult {
     guard("init", || {
         // SAFETY: the header's contract.
         let caller = unsafe { Caller::new(logger, None) };
+        // As the reference's: a v4 peer of the reference speaks SENDRECV (decision 18).
+        let caller = caller.speaking(Protocol::SendRecv);
         life::init(Flavour::Neuron, Finaliser::AtExit, caller)
     })
 }

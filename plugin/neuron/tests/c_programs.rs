@@ -59,6 +59,15 @@ fn bytes_arrive_through_v4_and_between_versions() {
     run("pair", &["6", "4"], &[]);
 }
 
+/// v4 by itself, the others where it is asked for: tables of one process may differ, the protocol not.
+#[test]
+fn bytes_arrive_over_sendrecv() {
+    run("pair", &["4", "4"], &[("OFI_NCCL_PROTOCOL", "")]);
+    for versions in [["4", "6"], ["5", "4"], ["6", "5"], ["6", "6"]] {
+        run("pair", &versions, &[("OFI_NCCL_PROTOCOL", "SENDRECV")]);
+    }
+}
+
 #[test]
 fn bytes_arrive_over_four_rails() {
     run("pair", &["6", "6"], &[("OFI_NCCL_FORCE_NUM_RAILS", "4")]);

@@ -68,10 +68,10 @@ codes! {
     EfaTooOld = 105, ENOTSUP, "the EFA provider of this libfabric is too old",
         ["the distribution's libfabric is found before the EFA installer's"],
         "install the EFA installer's libfabric (1.22 or newer), or set OFI_NCCL_LIBFABRIC_PATH to it; OFI_NCCL_DISABLE_EFA_VERSION_CHECK=1 overrides for tests";
-    /// `OFI_NCCL_PROTOCOL=SENDRECV` in a version that has RDMA only.
+    /// A protocol that this version does not have.
     ProtocolUnavailable = 106, ENOTSUP, "the protocol asked for is not available",
         ["OFI_NCCL_PROTOCOL was set for another plugin"],
-        "unset OFI_NCCL_PROTOCOL or set it to RDMA, on all ranks";
+        "unset OFI_NCCL_PROTOCOL or set it to RDMA or SENDRECV, on all ranks";
     /// init while initialised.
     AlreadyInitialised = 107, EALREADY, "the plugin is initialised already",
         ["init was called twice without fini"],
@@ -186,7 +186,7 @@ codes! {
         "load the same plugin on all ranks; give each connect its own fresh copy of the handle";
     /// The connection was not made in time (decision 12).
     ConnectTimeout = 402, ETIMEDOUT, "a connection was not made in time",
-        ["the peer process died or did not get so far", "a firewall or security group drops the traffic (it needs a rule that allows all traffic from itself)", "the two sides are set up differently (rails, protocol, provider)"],
+        ["the peer process died or did not get so far", "a firewall or security group drops the traffic (it needs a rule that allows all traffic from itself)", "the two sides are set up differently (rails, provider), or speak RDMA here and SENDRECV there (OFI_NCCL_PROTOCOL)"],
         "look at the peer's log; OFI_NCCL_CONNECT_TIMEOUT is the bound in seconds";
     /// The two sides differ in what is not negotiated.
     Mismatch = 403, EINVAL, "the two sides are set up differently",
@@ -242,7 +242,7 @@ codes! {
         "look at the peer's log first: the first rank that failed says why";
     /// No progress for longer than allowed.
     Stalled = 602, ETIMEDOUT, "a communicator made no progress",
-        ["the peer process died or hangs", "the application posted a send without its receive"],
+        ["the peer process died or hangs", "the application posted a send without its receive", "the peer speaks the other protocol (OFI_NCCL_PROTOCOL)"],
         "look at the peer; OFI_NCCL_STALL_FAIL is the bound in seconds (0: none)";
     /// The domain is not usable any more.
     Poisoned = 603, EIO, "this device is out of order",
@@ -252,6 +252,10 @@ codes! {
     TooManyFlushes = 604, ENOSPC, "too many flushes are outstanding",
         ["flushes are started and never tested"],
         "test the requests that iflush gave";
+    /// A message longer than its receive (SENDRECV).
+    Truncated = 605, EMSGSIZE, "a message is longer than its receive",
+        ["the two sides disagree on sizes", "two senders use one connection"],
+        "receive with at least the size that is sent; the communicator is lost on this provider, and goes on with tcp of libfabric 1.22 or newer";
     /// A libfabric call failed.
     Fabric = 701, EIO, "a libfabric call failed",
         ["see the text of libfabric"],

@@ -25,6 +25,30 @@ impl From<Error> for NetError {
     }
 }
 
+/// As above, for SENDRECV, where nothing answers a connection message: what can be wrong is said here.
+impl From<ofi_sendrecv::Error> for NetError {
+    fn from(error: ofi_sendrecv::Error) -> Self {
+        use ofi_sendrecv::Error as E;
+        let code = match error {
+            E::Common(error) => return Self::from(error),
+            E::BadTag { .. } => {
+                let what = format!("{error}; likely: its listener speaks RDMA (OFI_NCCL_PROTOCOL)");
+                return Self::new(Code::CorruptHandle, what);
+            }
+            E::OutOfTags(_) => Code::OutOfIds,
+            E::Truncated { .. } => Code::Truncated,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+/// A provider that the protocol cannot work with.
+impl From<ofi_sendrecv::ConfigError> for NetError {
+    fn from(error: ofi_sendrecv::ConfigError) -> Self {
+        Self::new(Code::DeviceOpen, error.to_string())
+    }
+}
+
 /// The first failure of a communicator. Not marked as reported: whoever takes the engine's event
 /// writes it.
 impl From<Failure> for NetError {

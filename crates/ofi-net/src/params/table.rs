@@ -149,7 +149,6 @@ const fn choice(
 }
 
 const TUNER: Status = Status::NoEffect("the tuner belongs to the NCCL plugin");
-const SENDRECV: Status = Status::NoEffect("it concerns the SENDRECV protocol");
 const LATER: Status = Status::NoEffect("it belongs to a later generation of the plugin");
 const NO_MUTEX: Status = Status::NoEffect("there are no pthread mutexes to check");
 const NO_CUDA: Status = Status::NoEffect("flushes are local reads, never CUDA calls");
@@ -200,13 +199,13 @@ table! {
     UseIpv6Tcp = flag("OFI_NCCL_USE_IPV6_TCP", false, "use IP interfaces by their IPv6 address too");
     ExcludeTcpIf = text("OFI_NCCL_EXCLUDE_TCP_IF", Some("lo,docker0"), "IP interfaces not to use, by exact name, separated by commas; empty: none");
     GdrFlushDisable = flag("OFI_NCCL_GDR_FLUSH_DISABLE", false, "iflush does nothing");
-    NicDupConns = number("OFI_NCCL_NIC_DUP_CONNS", 0, (0, 64), "SENDRECV: show each NIC so many times").is(SENDRECV);
+    NicDupConns = number("OFI_NCCL_NIC_DUP_CONNS", 0, (0, 64), "SENDRECV: show each NIC so many times; 0: once");
     CudaFlushEnable = flag("OFI_NCCL_CUDA_FLUSH_ENABLE", false, "flush with a CUDA call").is(NO_CUDA);
     MrKeySize = number("OFI_NCCL_MR_KEY_SIZE", 2, (1, 4), "bytes of the memory keys that we choose where the provider does not; 2^(8n) keys at most");
     MrCacheDisable = flag("OFI_NCCL_MR_CACHE_DISABLE", false, "register a buffer anew each time").neuron(1);
     CqReadCount = number("OFI_NCCL_CQ_READ_COUNT", 4, (1, 256), "completions taken from a queue at a time");
     CqSize = number("OFI_NCCL_CQ_SIZE", 12_288, (1, INT), "depth of the completion queue of a rail; more are used where its posted receives need them");
-    Protocol = choice("OFI_NCCL_PROTOCOL", &["SENDRECV", "RDMA"], None, "the protocol; must match the peer's");
+    Protocol = choice("OFI_NCCL_PROTOCOL", &["SENDRECV", "RDMA"], None, "the protocol; must match the peer's; unset: SENDRECV for the v4 table, else that of the instance type on EFA, else RDMA where a device has several rails and SENDRECV where it has one");
     DomainPerThread = number("OFI_NCCL_DOMAIN_PER_THREAD", -1, (-1, INT), "-1: as the platform needs (one a thread on trn and inf in libnccom-net.so); 0: one domain a process; more: one a thread");
     DisableNativeRdmaCheck = flag("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK", false, "use EFA also where it emulates writes");
     DisableGdrRequiredCheck = flag("OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK", false, "use EFA also without device memory where the instance type has it");

@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use efa_fabric::{Caps, Hints, Mode, MrMode, Version};
+use efa_fabric::{Caps, Hints, Mode, MrMode, Version, consts};
 
 use crate::config::Config;
 use crate::dmabuf;
@@ -17,6 +17,8 @@ pub(super) struct Ask {
     mr_mode: MrMode,
     key_bytes: usize,
     api: Version,
+    /// Ordering of messages.
+    order: u64,
 }
 
 impl Ask {
@@ -34,6 +36,7 @@ impl Ask {
             key_bytes,
             // Protocol 2d.1: 1.20 where dma-buf is possible, else 1.18.
             api: dmabuf::api_version(config),
+            order: 0,
         };
         let host = Self {
             caps: exact.caps - Caps::HMEM,
@@ -47,6 +50,46 @@ impl Ask {
             ..host
         });
         [Some(exact), Some(host), narrow].into_iter().flatten()
+    }
+
+    /// The sets for SENDRECV (protocol 2l), likewise. RMA is for flushes, which host memory needs none
+    /// of, so that it may be missing at the end.
+    pub(super) fn tagged_ladder(config: &Config) -> impl Iterator<Item = Self> {
+        let comm = Caps::LOCAL_COMM | Caps::REMOTE_COMM;
+        let rma = Caps::RMA | Caps::READ;
+        let exact = Self {
+            caps: Caps::TAGGED | Caps::MSG | Caps::HMEM | comm | rma,
+            mr_mode: MrMode::LOCAL
+                | MrMode::ENDPOINT
+                | MrMode::HMEM
+                | MrMode::VIRT_ADDR
+                | MrMode::ALLOCATED
+                | MrMode::PROV_KEY,
+            key_bytes: usize::from(config.mr_key_size),
+            api: dmabuf::api_version(config),
+            order: consts::FI_ORDER_SAS,
+        };
+        let host = Self {
+            caps: exact.caps - Caps::HMEM,
+            mr_mode: exact.mr_mode - MrMode::HMEM,
+            ..exact
+        };
+        let narrow = config.fi_provider.is_some().then_some(Self {
+            caps: host.caps - comm,
+            ..host
+        });
+        let messages = Self {
+            caps: host.caps - rma,
+            ..host
+        };
+        [Some(exact), Some(host), narrow, Some(messages)]
+            .into_iter()
+            .flatten()
+    }
+
+    /// Whether it is for SENDRECV.
+    pub(super) const fn is_tagged(&self) -> bool {
+        self.caps.contains(Caps::TAGGED)
     }
 
     /// The same in the words of before libfabric 1.5: `FI_MR_BASIC` is virtual addresses, provider
@@ -63,6 +106,7 @@ impl Ask {
             .mode(Mode::CONTEXT | Mode::CONTEXT2)
             .mr_mode(self.mr_mode)
             .mr_key_size(self.key_bytes)
+            .msg_order(self.order)
             .api_version(self.api)
     }
 }
@@ -74,6 +118,7 @@ impl fmt::Display for Ask {
             mr_mode,
             key_bytes,
             api,
+            ..
         } = self;
         write!(
             f,

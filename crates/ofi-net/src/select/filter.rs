@@ -7,6 +7,7 @@ use efa_fabric::{Mode, MrMode, Version};
 use ofi_rdma::limits::CONTROL_BUFFER_BYTES;
 
 use super::Found;
+use super::ask::Ask;
 use super::candidate::Candidate;
 use super::reasons::Reasons;
 use crate::config::Config;
@@ -41,8 +42,7 @@ enum Reject {
 /// The EFA provider is too old; nothing is left, and the error says each distinct reason once: the
 /// report may be below the level that is shown.
 pub(super) fn keep<E>(
-    config: &Config,
-    version: Version,
+    (config, version, ask): (&Config, Version, &Ask),
     list: Vec<Found<E>>,
     report: &mut Vec<String>,
 ) -> Result<Vec<Found<E>>, NetError> {
@@ -58,7 +58,7 @@ pub(super) fn keep<E>(
             Err(Reject::EfaPreferred)
         } else {
             refuse_old_efa(config, version, candidate)?;
-            judge(config, candidate).and_then(|()| compare(first, candidate))
+            judge(config, ask, candidate).and_then(|()| compare(first, candidate))
         };
         let key = (candidate.domain.clone(), candidate.addr_format);
         match verdict {
@@ -105,7 +105,7 @@ fn refuse_old_efa(config: &Config, version: Version, entry: &Candidate) -> Resul
 }
 
 /// Whether an entry can be used at all.
-fn judge(config: &Config, entry: &Candidate) -> Result<(), Reject> {
+fn judge(config: &Config, ask: &Ask, entry: &Candidate) -> Result<(), Reject> {
     if entry.is_ip_interface() {
         if config.exclude_tcp_if.contains(&entry.domain) {
             return Err(Reject::Excluded);
@@ -117,10 +117,14 @@ fn judge(config: &Config, entry: &Candidate) -> Result<(), Reject> {
             return Err(Reject::NotIpv4);
         }
     }
-    if entry.cq_data_bytes < CQ_DATA_BYTES_MIN {
+    if entry.cq_data_bytes < CQ_DATA_BYTES_MIN && !ask.is_tagged() {
         return Err(Reject::CqData(entry.cq_data_bytes));
     }
-    let unwanted = entry.mr_mode & (MrMode::ENDPOINT | MrMode::RAW);
+    let unwanted = if ask.is_tagged() {
+        entry.mr_mode & MrMode::RAW
+    } else {
+        entry.mr_mode & (MrMode::ENDPOINT | MrMode::RAW)
+    };
     if !unwanted.is_empty() {
         return Err(Reject::MrMode(unwanted));
     }

@@ -86,7 +86,8 @@ struct Outcome {
 fn run(config: &Config, version: Version, answers: Vec<Option<Vec<Candidate>>>) -> Outcome {
     let mut script = Script(answers, Vec::new());
     let mut report = Vec::new();
-    let chosen = choose(config, version, &mut script, &mut report);
+    let asks = Ask::ladder(config);
+    let chosen = choose((config, version), asks, &mut script, &mut report);
     let chosen = chosen.map(|list| list.into_iter().map(|found| found.candidate).collect());
     Outcome {
         chosen,
@@ -428,7 +429,9 @@ fn a_failed_query_that_is_not_no_data_ends_the_search() {
             })
         }
     }
-    let chosen = choose(&config(None), V2_5, &mut Broken, &mut Vec::new()).map(|list| list.len());
+    let config = config(None);
+    let asks = Ask::ladder(&config);
+    let chosen = choose((&config, V2_5), asks, &mut Broken, &mut Vec::new()).map(|list| list.len());
     let error = chosen.unwrap_err();
     assert_eq!((error.code(), error.errno()), (Code::Fabric, -38));
 }

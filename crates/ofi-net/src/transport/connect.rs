@@ -2,7 +2,6 @@
 
 use super::{Transport, stale};
 use crate::clock::{self, Deadline};
-use crate::device::Device;
 use crate::error::{Code, NetError};
 use crate::handle_state::{self, Stage, State};
 use crate::handle_words::CommWord;
@@ -20,6 +19,9 @@ impl Transport {
     /// The device could not be opened, no id is left.
     pub fn listen(&self, dev: usize, handle: &mut [u8; 128]) -> Result<CommWord, NetError> {
         self.alive()?;
+        if let Some(other) = &*self.sendrecv {
+            return other.listen(&self.config, dev, handle);
+        }
         let seat = self.seat(self.device(dev)?)?;
         let (comm, id, name) = seat.domain.enter(|core| {
             core.port.receives.listen();
@@ -46,9 +48,8 @@ impl Transport {
         handle: &mut [u8; 128],
     ) -> Result<Option<CommWord>, NetError> {
         self.alive()?;
-        let device = self.device(dev)?;
         let word = match handle_state::read(handle, self.nonce) {
-            State::Fresh => match self.start(device, &handle[..])? {
+            State::Fresh => match self.start(dev, &handle[..])? {
                 Some(word) => word,
                 None => return Ok(None),
             },
@@ -73,9 +74,8 @@ impl Transport {
     /// A handle that is damaged or of something else, an unreachable peer.
     pub fn connect_v4(&self, dev: usize, handle: &mut [u8; 64]) -> Result<CommWord, NetError> {
         self.alive()?;
-        let device = self.device(dev)?;
         loop {
-            if let Some(word) = self.start(device, &handle[..])? {
+            if let Some(word) = self.start(dev, &handle[..])? {
                 return Ok(word);
             }
             std::thread::yield_now();
@@ -88,6 +88,10 @@ impl Transport {
     /// A peer set up differently (it was told), an answer that could not be sent within the connect
     /// deadline: the listener can take another connection then. A listener that gave its connection.
     pub fn accept(&self, listener: CommWord) -> Result<Option<CommWord>, NetError> {
+        if let Some(other) = &*self.sendrecv {
+            self.alive()?;
+            return other.accept(listener);
+        }
         let (seat, domain, key) = self.comm(listener)?;
         if self.config.endpoint_per_comm {
             return self.accept_elsewhere(seat, key);
@@ -151,6 +155,10 @@ impl Transport {
     }
 
     fn close(&self, word: CommWord, role: Role) -> Result<(), NetError> {
+        if let Some(other) = &*self.sendrecv {
+            self.alive()?;
+            return other.close_comm(word, role);
+        }
         let (seat, domain, key) = self.comm(word)?;
         let adopted = domain.enter(|core| {
             core.expect(key, role)?;
@@ -168,7 +176,10 @@ impl Transport {
     }
 
     /// Makes a send communicator; `None` when the domain is busy.
-    fn start(&self, device: &Device, handle: &[u8]) -> Result<Option<CommWord>, NetError> {
+    fn start(&self, dev: usize, handle: &[u8]) -> Result<Option<CommWord>, NetError> {
+        if let Some(other) = &*self.sendrecv {
+            return other.start(&self.config, dev, handle);
+        }
         let Some(Handle { name, comm_id }) = Handle::decode(handle) else {
             return Err(NetError::new(Code::CorruptHandle, "fewer than 64 bytes"));
         };
@@ -176,7 +187,7 @@ impl Transport {
             control_name: name,
             listener_id: comm_id,
         };
-        let seat = self.seat(device)?;
+        let seat = self.seat(self.device(dev)?)?;
         let comm = seat.domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;
@@ -190,6 +201,9 @@ impl Transport {
     }
 
     fn step_connect(&self, word: CommWord) -> Result<Option<CommWord>, NetError> {
+        if let Some(other) = &*self.sendrecv {
+            return other.step_connect(word);
+        }
         let (_, domain, key) = self.comm(word)?;
         if self.config.endpoint_per_comm {
             self.nudge();

@@ -6,6 +6,7 @@ use crate::handle_words::{CommWord, MrWord, ReqWord};
 use crate::progress::{Core, Role};
 use crate::regions::FLUSH_REGION;
 use crate::registry::Seat;
+use crate::sendrecv::Message;
 use core::ffi::c_void;
 use ofi_pools::Key;
 use ofi_rdma::{Admission, CommKey, Done, NotNow, RecvBuf, RegionId, ReqKey, SendBuf, Test};
@@ -36,6 +37,10 @@ impl Transport {
         len: usize,
         mr: Option<MrWord>,
     ) -> Result<Option<ReqWord>, NetError> {
+        if let Some(other) = &*self.sendrecv {
+            self.alive()?;
+            return other.isend(comm, Message { addr, len, mr });
+        }
         let (seat, domain, key) = self.comm(comm)?;
         let region = self.optional_region(seat, mr, len)?;
         let request = domain.attempt(|core| {
@@ -72,6 +77,10 @@ impl Transport {
         mr: Option<MrWord>,
         optional: bool,
     ) -> Result<Option<ReqWord>, NetError> {
+        if let Some(other) = &*self.sendrecv {
+            self.alive()?;
+            return other.irecv(comm, Message { addr, len, mr });
+        }
         let (seat, domain, key) = self.comm(comm)?;
         let region = self.optional_region(seat, mr, len)?;
         let request = domain.attempt(|core| {
@@ -115,6 +124,11 @@ impl Transport {
         len: usize,
         mr: MrWord,
     ) -> Result<Option<ReqWord>, NetError> {
+        if let Some(other) = &*self.sendrecv {
+            self.alive()?;
+            let (len, mr) = (if self.config.flush { len } else { 0 }, Some(mr));
+            return other.iflush(comm, Message { addr, len, mr });
+        }
         let (seat, domain, key) = self.comm(comm)?;
         if len == 0 || !self.config.flush {
             return Ok(None);
@@ -145,6 +159,10 @@ impl Transport {
     /// As [`Transport::test`].
     #[inline]
     pub fn test_done(&self, request: ReqWord) -> Result<Option<Done>, NetError> {
+        if let Some(other) = &*self.sendrecv {
+            self.alive()?;
+            return other.test(request);
+        }
         let (domain, key) = self.request(request)?;
         let tested = domain.attempt(|core| match core.engine.test(key)? {
             Test::Done(done) => Ok(Some(done)),

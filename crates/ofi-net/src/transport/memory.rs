@@ -13,6 +13,7 @@ use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord};
 use crate::progress::{Core, Role};
 use crate::region::{DmaBuf, MemoryKind, Registration, Stretch, USER_ACCESS};
+use crate::sendrecv;
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
 use ofi_pools::Key;
@@ -24,7 +25,7 @@ use ofi_rdma::RegionId;
 const ROUND_BYTES_MAX: usize = 4096;
 
 /// How long a deregistration waits for operations on the region, milliseconds.
-const DEREG_BOUND_MS: u64 = 5000;
+pub(crate) const DEREG_BOUND_MS: u64 = 5000;
 
 /// The unit that ranges are rounded to on a system with pages of `page` bytes. It is the cache's unit
 /// too: one of a whole page of 64 KiB would find a region for memory beside it (trap 22).
@@ -49,8 +50,11 @@ impl Transport {
         len: usize,
         kind: MemoryKind,
     ) -> Result<MrWord, NetError> {
-        let (_, domain, _) = self.comm(comm)?;
-        let stretch = stretch(addr, len, kind, domain.round_bytes)?;
+        let unit = match &*self.sendrecv {
+            None => self.comm(comm)?.1.round_bytes,
+            Some(_) => round_bytes(self.config.page()),
+        };
+        let stretch = stretch(addr, len, kind, unit)?;
         // SAFETY: rounding stays within the pages that the caller's range touches, which are mapped as
         // long as the range is; the rest is the caller's promise.
         unsafe { self.register(comm, stretch) }
@@ -95,6 +99,11 @@ impl Transport {
     /// # Safety
     /// As [`Transport::reg_mr`], for the whole stretch.
     unsafe fn register(&self, comm: CommWord, stretch: Stretch) -> Result<MrWord, NetError> {
+        if let Some(other) = &*self.sendrecv {
+            self.alive()?;
+            // SAFETY: the caller's promise.
+            return unsafe { other.reg_mr(comm, stretch) };
+        }
         let (seat, domain, key) = self.comm(comm)?;
         domain.enter(|core| core.expect_any(key))?;
         let plain = stretch.kind == MemoryKind::Host && stretch.dmabuf.is_none();
@@ -121,6 +130,9 @@ impl Transport {
     /// A stale handle.
     pub fn mr_key(&self, mr: MrWord) -> Result<u64, NetError> {
         self.alive()?;
+        if self.sendrecv.is_some() {
+            return Err(sendrecv::one_sided());
+        }
         let Some((seat, region)) = self.opened(mr.parts()) else {
             return Err(gone(mr));
         };
@@ -139,6 +151,10 @@ impl Transport {
     /// A stale handle; the provider refused: then the memory must not be reused, and the device
     /// answers nothing but errors from now on.
     pub fn dereg_mr(&self, comm: CommWord, mr: MrWord) -> Result<(), NetError> {
+        if let Some(other) = &*self.sendrecv {
+            self.alive()?;
+            return other.dereg_mr(comm, mr);
+        }
         let (seat, domain, _) = self.comm(comm)?;
         let region = self.region_key(seat, mr)?;
         let closed = match domain.enter(|core| core.cache_entry(region, mr))? {

@@ -49,6 +49,7 @@ impl Transport {
         from: LocalMemory,
         to: RemoteMemory,
     ) -> Result<Option<ReqWord>, NetError> {
+        self.refuse_one_sided()?;
         let (seat, domain, key) = self.comm(comm)?;
         self.inline_max(seat)?;
         let region = self.optional_region(seat, from.mr, from.len)?;
@@ -77,6 +78,7 @@ impl Transport {
         from: &[u8],
         to: RemoteMemory,
     ) -> Result<Option<ReqWord>, NetError> {
+        self.refuse_one_sided()?;
         let (seat, domain, key) = self.comm(comm)?;
         let (len, max) = (from.len(), self.inline_max(seat)?);
         if len > max {
@@ -114,6 +116,7 @@ impl Transport {
         to: LocalMemory,
         from: RemoteMemory,
     ) -> Result<Option<ReqWord>, NetError> {
+        self.refuse_one_sided()?;
         let (seat, domain, key) = self.comm(comm)?;
         self.inline_max(seat)?;
         let region = self.optional_region(seat, to.mr, to.len)?;

@@ -15,7 +15,7 @@ use core::mem::ManuallyDrop;
 use core::time::Duration;
 use ofi_net::log::{Level, Log, Subsys};
 use ofi_net::params::Flavour;
-use ofi_net::{CommWord, Config, MemoryKind, MrWord, NetError, ReqWord, Transport};
+use ofi_net::{CommWord, Config, MemoryKind, MrWord, NetError, Protocol, ReqWord, Transport};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -209,10 +209,19 @@ pub fn config(rails: u8) -> Config {
         libfabric_path: library_path(),
         fi_provider: std::env::var("FI_PROVIDER").ok(),
         exclude_tcp_if: Vec::new(),
+        protocol: Some(Protocol::Rdma),
         force_num_rails: Some(rails),
         connect_timeout_ms: 20_000,
         stall_fail_ms: Some(30_000),
         ..Config::new(Flavour::Neuron)
+    }
+}
+
+/// As [`config`], for the other protocol.
+pub fn sendrecv() -> Config {
+    Config {
+        protocol: Some(Protocol::SendRecv),
+        ..config(1)
     }
 }
 

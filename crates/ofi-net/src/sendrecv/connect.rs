@@ -1,0 +1,131 @@
+//! listen, connect, accept, close (protocol 2d.8).
+
+use super::progress::Core;
+use super::{SendRecv, stale};
+use crate::clock;
+use crate::config::Config;
+use crate::error::{Code, NetError};
+use crate::handle_words::CommWord;
+use crate::progress::Role;
+use ofi_rdma::CommKey;
+use ofi_rdma::wire::handle::{HANDLE_BYTES, Handle};
+use ofi_sendrecv::Target;
+
+/// Passes that close makes for what it queued, without waiting for a peer.
+const PASSES_AT_CLOSE: usize = 4;
+
+impl SendRecv {
+    pub(crate) fn listen(
+        &self,
+        config: &Config,
+        dev: usize,
+        handle: &mut [u8; 128],
+    ) -> Result<CommWord, NetError> {
+        let device = self.device(dev)?;
+        let domain = device.open(config, &self.log)?;
+        let (comm, tag, name) = domain.enter(|core| {
+            let (comm, tag) = core.engine.listen()?;
+            core.open.insert(comm, Role::Listener);
+            core.drain();
+            Ok((comm, tag, core.engine.config().name.bytes))
+        })?;
+        let handle = &mut handle[..HANDLE_BYTES];
+        Handle { name, comm_id: tag }.encode(handle);
+        device.comm_word(comm)
+    }
+
+    /// Makes a send communicator; `None` when the domain is busy.
+    pub(crate) fn start(
+        &self,
+        config: &Config,
+        dev: usize,
+        handle: &[u8],
+    ) -> Result<Option<CommWord>, NetError> {
+        let Some(Handle { name, comm_id }) = Handle::decode(handle) else {
+            return Err(NetError::new(Code::CorruptHandle, "fewer than 64 bytes"));
+        };
+        let target = Target { name, tag: comm_id };
+        let device = self.device(dev)?;
+        let domain = device.open(config, &self.log)?;
+        let comm = domain.attempt(|core| {
+            let Core { engine, port, .. } = &mut *core;
+            let comm = engine.connect(clock::now_ms(), port, &target)?;
+            core.open.insert(comm, Role::Send);
+            core.drain();
+            Ok(Some(comm))
+        })?;
+        comm.map(|comm| device.comm_word(comm)).transpose()
+    }
+
+    pub(crate) fn step_connect(&self, word: CommWord) -> Result<Option<CommWord>, NetError> {
+        let (_, domain, key) = self.comm(word)?;
+        let up = domain.attempt(|core| {
+            core.expect(key, Role::Send)?;
+            core.progress();
+            let up = core.poll_connect(key);
+            if up.is_err() {
+                core.close(key)?;
+            }
+            up.map(Some)
+        })?;
+        Ok(up.filter(|&up| up).map(|_| word))
+    }
+
+    pub(crate) fn accept(&self, listener: CommWord) -> Result<Option<CommWord>, NetError> {
+        let (device, domain, key) = self.comm(listener)?;
+        let accepted = domain.attempt(|core| {
+            core.expect(key, Role::Listener)?;
+            core.progress();
+            let Core { engine, port, .. } = &mut *core;
+            let accepted = engine.poll_accept(key, clock::now_ms(), port);
+            core.drain();
+            let accepted = accepted?;
+            if let Some(comm) = accepted {
+                core.open.insert(comm, Role::Recv);
+            }
+            Ok(accepted)
+        })?;
+        accepted.map(|comm| device.comm_word(comm)).transpose()
+    }
+
+    pub(crate) fn close_comm(&self, word: CommWord, role: Role) -> Result<(), NetError> {
+        let (_, domain, key) = self.comm(word)?;
+        domain.enter(|core| {
+            core.expect(key, role)?;
+            core.close(key)?;
+            for _ in 0..PASSES_AT_CLOSE {
+                core.progress();
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Core {
+    /// Whether a communicator is there and of the kind that a call takes.
+    #[inline]
+    pub(crate) fn expect(&self, comm: CommKey, role: Role) -> Result<(), NetError> {
+        match self.open.get(&comm) {
+            Some(&found) if found == role => Ok(()),
+            Some(found) => {
+                let what = format!("{found:?} communicator where {role:?} was expected");
+                Err(NetError::new(Code::WrongKind, what))
+            }
+            None => Err(stale(Code::StaleComm, "communicator", comm.to_bits())),
+        }
+    }
+
+    /// Lets the engine look at the deadline.
+    pub(crate) fn poll_connect(&mut self, comm: CommKey) -> Result<bool, NetError> {
+        let up = self.engine.poll_connect(comm, clock::now_ms());
+        self.drain();
+        Ok(up?)
+    }
+
+    fn close(&mut self, comm: CommKey) -> Result<(), NetError> {
+        self.engine.close(comm, clock::now_ms())?;
+        self.open.remove(&comm);
+        self.drain();
+        Ok(())
+    }
+}

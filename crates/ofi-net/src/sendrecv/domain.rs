@@ -1,0 +1,350 @@
+//! What a device opens: one endpoint with its queue and address vector, and the engine over it, behind
+//! a lock that is never waited for on the data path (decision 25).
+
+use super::port::Port;
+use super::progress::Core;
+use crate::clock::{self, Deadline};
+use crate::config::Config;
+use crate::error::{Code, NetError};
+use crate::log::{self, Log, Subsys};
+use crate::pages::page_bytes;
+use crate::peers::{Peers, Shape};
+use crate::progress::{BATCH_DEFAULT, BATCH_MAX};
+use crate::quirks;
+use crate::region::{Addressing, Registrar};
+use crate::regions::Regions;
+use crate::report::Reporter;
+use crate::slab::{FLUSH_PAGE, Slab};
+use crate::sync::{DomainLock, Poisoned};
+use crate::{contexts::Contexts, dmabuf, efa};
+use core::mem;
+use core::mem::ManuallyDrop;
+use efa_fabric::{
+    Av, Caps, Cq, CqBind, Domain as FiDomain, Endpoint, Fabric, Info, MrMode, TaggedEntry,
+};
+use ofi_pools::{Freelist, FreelistConfig};
+use ofi_rdma::EpName;
+use ofi_sendrecv::limits::CONNECT_BUFFER_BYTES;
+use ofi_sendrecv::{Engine, TagSpace};
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard};
+
+/// Connect messages at the provider before the pool of their slots grows, and by how many.
+const SLOTS: u32 = 16;
+
+/// Passes without a completion before the endpoint is closed.
+const SETTLING_PASSES: u32 = 64;
+
+/// Names tried for an endpoint: shm says `FI_EBUSY` to that of a process that was killed.
+const NAMES_MAX: usize = 16;
+
+/// One domain.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    lock: DomainLock<Core>,
+    /// Registers the caller's memory, without the lock.
+    pub(crate) registrar: Arc<Registrar>,
+    /// Registration and progress must not meet: see [`Domain::registering`].
+    registers_inside: bool,
+    /// Regions are bound to the endpoint before they are used (`FI_MR_ENDPOINT`).
+    pub(crate) binds_regions: bool,
+    /// The provider reads: flushes work.
+    pub(crate) reads: bool,
+    log: Arc<dyn Log>,
+    reporter: Reporter,
+    label: Box<str>,
+}
+
+impl Domain {
+    /// Opens the endpoint and makes the engine; on failure everything opened is closed again.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(crate) fn open(
+        info: &Info,
+        config: &Config,
+        label: &str,
+        log: Arc<dyn Log>,
+    ) -> Result<Self, NetError> {
+        let opened = open_core(info, config);
+        let (core, registrar) = opened.map_err(|error| error.context(label.to_owned()))?;
+        Ok(Self {
+            lock: DomainLock::new(core),
+            registrar,
+            registers_inside: quirks::registration_races(info),
+            binds_regions: info.mr_mode().contains(MrMode::ENDPOINT),
+            reads: info.caps().contains(Caps::RMA),
+            log,
+            reporter: Reporter::default(),
+            label: label.into(),
+        })
+    }
+
+    /// Runs `f` inside unless the domain is busy.
+    ///
+    /// # Errors
+    /// What `f` says; a domain that is out of order.
+    #[inline]
+    pub(crate) fn attempt<R>(
+        &self,
+        f: impl FnOnce(&mut Core) -> Result<Option<R>, NetError>,
+    ) -> Result<Option<R>, NetError> {
+        match self.lock.try_enter() {
+            Ok(Some(core)) => self.inside(core, f),
+            Ok(None) => Ok(None),
+            Err(Poisoned) => Err(panicked()),
+        }
+    }
+
+    /// Runs `f` inside, waiting for whoever is there: everybody leaves after a bounded pass.
+    ///
+    /// # Errors
+    /// As [`Domain::attempt`].
+    pub(crate) fn enter<R>(
+        &self,
+        f: impl FnOnce(&mut Core) -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        let core = self.lock.enter().map_err(|Poisoned| panicked())?;
+        self.inside(core, f)
+    }
+
+    /// Runs `f`, which registers or deregisters memory: without the lock, so that a registration that
+    /// takes a second holds up nobody; under it where the provider needs that.
+    ///
+    /// # Errors
+    /// What `f` says; a domain that is out of order.
+    pub(crate) fn registering<R>(
+        &self,
+        f: impl FnOnce() -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        if self.registers_inside {
+            self.enter(|_| f())
+        } else {
+            f()
+        }
+    }
+
+    #[inline]
+    fn inside<R>(
+        &self,
+        mut core: MutexGuard<'_, Core>,
+        f: impl FnOnce(&mut Core) -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        if let Some(poison) = &core.poison {
+            return Err(poison.clone().mark_reported());
+        }
+        let result = f(&mut core);
+        if core.port.notes.is_empty() && core.poison.is_none() {
+            return result;
+        }
+        let notes = mem::take(&mut core.port.notes);
+        let poison = core.poison.clone();
+        drop(core);
+        self.reporter.write(&*self.log, &self.label, &notes);
+        if let Some(error) = poison {
+            log::warn(&*self.log, Subsys::Net, || {
+                format!("{}: {error}", self.label)
+            });
+        }
+        result
+    }
+
+    /// Makes every later call fail with `error`.
+    pub(crate) fn poison(&self, error: NetError) {
+        if let Ok(mut core) = self.lock.enter() {
+            core.poison.get_or_insert(error);
+        }
+    }
+
+    /// Ends the domain: closes all communicators, gives their operations a moment, then closes the
+    /// endpoint before the memory that it uses.
+    pub(crate) fn shut_down(self, bound_ms: u64) {
+        let Self {
+            lock,
+            registrar,
+            log,
+            reporter,
+            label,
+            ..
+        } = self;
+        let mut core = lock.into_inner();
+        drain_all(&mut core, bound_ms);
+        reporter.write(&*log, &label, &mem::take(&mut core.port.notes));
+        let Core { port, cq, .. } = core;
+        let Port {
+            endpoint,
+            peers,
+            slots,
+            regions,
+            contexts,
+            flush_page,
+            ..
+        } = port;
+        match endpoint.close() {
+            Ok(()) => drop((peers, slots, regions, contexts, flush_page, cq)),
+            Err(failed) => {
+                log::warn(&*log, Subsys::Net, || {
+                    let error = failed.error;
+                    format!("{label}: an endpoint did not close, its memory is kept: {error}")
+                });
+                // The provider may still write there.
+                let kept = (failed.object, slots, regions, contexts, flush_page);
+                let _kept = ManuallyDrop::new((kept, peers, cq));
+            }
+        }
+        // The fi_domain last.
+        drop(registrar);
+    }
+}
+
+fn drain_all(core: &mut Core, bound_ms: u64) {
+    let now_ms = clock::now_ms();
+    let open: Vec<_> = core.open.drain().map(|(comm, _)| comm).collect();
+    for comm in open {
+        // An error says that it is closed already.
+        let _closed = core.engine.close(comm, now_ms).is_ok();
+    }
+    core.drain();
+    let deadline = Deadline::after(bound_ms);
+    let mut quiet = 0;
+    while (quiet < SETTLING_PASSES || core.engine.live_comms() > 0) && !deadline.is_over() {
+        quiet = if core.progress() == 0 { quiet + 1 } else { 0 };
+        if quiet > SETTLING_PASSES {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[cold]
+fn panicked() -> NetError {
+    NetError::new(Code::Poisoned, "a call on this device panicked").mark_reported()
+}
+
+struct Opened {
+    fi_domain: FiDomain,
+    cq: Cq<TaggedEntry>,
+    endpoint: Endpoint,
+    peers: Peers,
+    own: efa_fabric::PeerAddr,
+    name: EpName,
+}
+
+fn open_core(info: &Info, config: &Config) -> Result<(Core, Arc<Registrar>), NetError> {
+    let fabric = Fabric::open(info)?;
+    let fi_domain = FiDomain::open(&fabric, info)?;
+    let cq = Cq::open_tagged(&fi_domain, config.cq_entries)?;
+    let opened = open_endpoint(fi_domain, cq, info)?;
+    let engine = Engine::new(ofi_sendrecv::Config {
+        name: opened.name,
+        tags: TagSpace::of(info.mem_tag_format())?,
+        message_bytes_max: info.max_msg_size() as u64,
+        connect_timeout_ms: config.connect_timeout_ms,
+        stall_warn_ms: config.stall_warn_ms,
+        stall_fail_ms: config.stall_fail_ms,
+    });
+    assemble(engine, config, info, opened)
+}
+
+fn open_endpoint(
+    fi_domain: FiDomain,
+    cq: Cq<TaggedEntry>,
+    info: &Info,
+) -> Result<Opened, NetError> {
+    let mut tries = 1;
+    let (endpoint, av) = loop {
+        match try_endpoint(&fi_domain, &cq, info) {
+            Err(error) if error.errno() == -libc::EBUSY && tries < NAMES_MAX => tries += 1,
+            opened => break opened?,
+        }
+    };
+    let address = endpoint.name()?;
+    let name = EpName::new(&address).ok_or_else(|| {
+        let what = format!(
+            "an address of {} bytes, and there is room for 56",
+            address.len()
+        );
+        NetError::new(Code::AddressTooLong, what)
+    })?;
+    let own = av.insert(&address)?;
+    let shape = Shape {
+        format: info.addr_format(),
+        own: name,
+    };
+    Ok(Opened {
+        fi_domain,
+        cq,
+        endpoint,
+        peers: Peers::new(av, shape),
+        own,
+        name,
+    })
+}
+
+fn try_endpoint(
+    fi_domain: &FiDomain,
+    cq: &Cq<TaggedEntry>,
+    info: &Info,
+) -> Result<(Endpoint, Av), NetError> {
+    let mut setup = Endpoint::open(fi_domain, info)?;
+    let av = Av::open(fi_domain)?;
+    setup.bind_cq(cq, CqBind::TRANSMIT | CqBind::RECV)?;
+    setup.bind_av(&av)?;
+    efa::avoid_shared_memory(&setup, info)?;
+    let enabled = setup.enable();
+    Ok((enabled.map_err(|failed| NetError::from(failed.error))?, av))
+}
+
+fn assemble(
+    engine: Engine,
+    config: &Config,
+    info: &Info,
+    opened: Opened,
+) -> Result<(Core, Arc<Registrar>), NetError> {
+    let how = Addressing {
+        virtual_addresses: info.uses_virtual_addresses(),
+        provider_keys: info.provider_chooses_keys(),
+        hmem: info.caps().contains(Caps::HMEM),
+        dmabuf: dmabuf::usable(config, info),
+        key_bytes: config.mr_key_size,
+    };
+    let registrar = Arc::new(Registrar::new(vec![opened.fi_domain], how)?);
+    let internal = |what: String| NetError::new(Code::Internal, what);
+    let slots = Freelist::new(FreelistConfig {
+        entry_bytes: CONNECT_BUFFER_BYTES,
+        align: 64,
+        page: page_bytes(),
+        first: SLOTS,
+        grow: SLOTS,
+        max: None,
+    })
+    .map_err(|error| internal(error.to_string()))?;
+    let contexts = Contexts::new().map_err(|errno| {
+        internal("no address space for operation contexts".to_owned()).with_errno(errno)
+    })?;
+    let flush_page = Slab::new(&registrar, page_bytes(), FLUSH_PAGE)?;
+    let port = Port {
+        endpoint: opened.endpoint,
+        peers: opened.peers,
+        own: opened.own,
+        slots,
+        regions: Regions::new(*flush_page.view()),
+        contexts,
+        flush_page,
+        registrar: Arc::clone(&registrar),
+        binds_regions: info.mr_mode().contains(MrMode::ENDPOINT),
+        drops_rest: quirks::drops_rest_of_truncated(info),
+        notes: Vec::new(),
+    };
+    port.bind_flush_page()?;
+    let wanted = config.cq_read_count.unwrap_or(BATCH_DEFAULT);
+    let core = Core {
+        engine,
+        port,
+        cq: opened.cq,
+        batch: vec![TaggedEntry::EMPTY; wanted.clamp(1, BATCH_MAX)].into_boxed_slice(),
+        open: HashMap::new(),
+        quiet_passes: 0,
+        poison: None,
+    };
+    Ok((core, registrar))
+}

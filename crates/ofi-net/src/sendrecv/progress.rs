@@ -1,0 +1,166 @@
+//! One progress pass: harvest, pump, collect events.
+
+use super::port::Port;
+use crate::clock;
+use crate::contexts::Owner;
+use crate::error::{Code, NetError};
+use crate::progress::Role;
+use crate::report::Note;
+use efa_fabric::{CompletionError, CompletionFlags, Cq, CqPoll, TaggedEntry};
+use ofi_rdma::{Cause, CommKey};
+use ofi_sendrecv::{Engine, Rest};
+use std::collections::HashMap;
+
+/// Batches that a pass takes.
+const BATCHES_MAX: usize = 4;
+
+/// Passes without a completion between two looks at the clock (decision 34).
+const PASSES_PER_TICK: u32 = 256;
+
+/// Error entries taken between two reads: more would mean that the queue gives the same one again.
+const ERRORS_MAX: usize = 1024;
+
+/// What the domain's lock protects.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) engine: Engine,
+    /// Before the queue: the endpoint closes first.
+    pub(crate) port: Port,
+    pub(crate) cq: Cq<TaggedEntry>,
+    pub(crate) batch: Box<[TaggedEntry]>,
+    /// The communicators that callers hold.
+    pub(crate) open: HashMap<CommKey, Role>,
+    pub(crate) quiet_passes: u32,
+    /// What makes the domain unusable.
+    pub(crate) poison: Option<NetError>,
+}
+
+impl Core {
+    /// One pass; how many completions there were.
+    pub(crate) fn progress(&mut self) -> usize {
+        let harvested = self.harvest();
+        if harvested == 0 {
+            self.quiet_passes += 1;
+            if self.quiet_passes >= PASSES_PER_TICK {
+                self.quiet_passes = 0;
+                self.engine.tick(clock::now_ms());
+            }
+        }
+        self.drain();
+        harvested
+    }
+
+    /// What every command and input is followed by.
+    #[inline]
+    pub(crate) fn drain(&mut self) {
+        let Self { engine, port, .. } = self;
+        engine.pump(port);
+        while let Some(event) = engine.poll_event() {
+            port.note(Note::Event(event));
+        }
+    }
+
+    fn harvest(&mut self) -> usize {
+        let Self {
+            engine,
+            port,
+            cq,
+            batch,
+            poison,
+            ..
+        } = self;
+        let mut demux = Demux { engine, port };
+        let mut harvested = 0;
+        for _ in 0..BATCHES_MAX {
+            match cq.read_batch(batch) {
+                Ok(CqPoll::Entries(count)) => {
+                    let entries = batch.get(..count).unwrap_or(&[]);
+                    entries.iter().for_each(|entry| demux.entry(entry));
+                    harvested += count;
+                    if count < batch.len() {
+                        break;
+                    }
+                }
+                Ok(CqPoll::Empty) => break,
+                Ok(CqPoll::ErrorAvailable) => harvested += demux.errors(cq),
+                Err(error) => {
+                    // fi_cq(3): an overrun queue has lost completions for good.
+                    let what = format!("the completion queue failed: {error}");
+                    poison.get_or_insert_with(|| NetError::new(Code::Poisoned, what));
+                    break;
+                }
+            }
+        }
+        harvested
+    }
+}
+
+struct Demux<'a> {
+    engine: &'a mut Engine,
+    port: &'a mut Port,
+}
+
+impl Demux<'_> {
+    #[inline]
+    fn entry(&mut self, tagged: &TaggedEntry) {
+        let entry = tagged.entry();
+        match self.port.contexts.finish(entry.context().cast()) {
+            Some(Owner::Post(token)) => self.engine.on_local(token, entry.len() as u64),
+            Some(Owner::Control(token, slot)) => {
+                if entry.flags().contains(CompletionFlags::RECV) {
+                    let engine = &mut *self.engine;
+                    let read = |bytes: &[u8]| engine.on_connect(token, bytes);
+                    let lent = self.port.with_slot(slot, entry.len(), read);
+                    debug_assert!(lent.is_some(), "a completed receive has a buffer");
+                } else {
+                    self.engine.on_local(token, 0);
+                }
+                self.port.give_slot(slot);
+            }
+            Some(Owner::Receive(..)) | None => {
+                self.unowned(format!("a completion without an operation: {tagged:?}"));
+            }
+        }
+    }
+
+    /// All error entries there are now; how many.
+    #[cold]
+    fn errors(&mut self, cq: &Cq<TaggedEntry>) -> usize {
+        for taken in 0..ERRORS_MAX {
+            match cq.read_error() {
+                Ok(Some(error)) => self.error(&error),
+                Ok(None) => return taken,
+                Err(error) => {
+                    self.unowned(error.to_string());
+                    return taken;
+                }
+            }
+        }
+        ERRORS_MAX
+    }
+
+    fn error(&mut self, error: &CompletionError) {
+        let cause = Cause {
+            errno: error.errno().code(),
+            provider_errno: error.prov_errno(),
+        };
+        let (token, rest) = match self.port.contexts.finish(error.context().cast()) {
+            Some(Owner::Post(token)) => (token, self.port.rest_of(error)),
+            Some(Owner::Control(token, slot)) => {
+                self.port.give_slot(slot);
+                (token, Rest::Unknown)
+            }
+            Some(Owner::Receive(..)) | None => return self.unowned(error.to_string()),
+        };
+        if error.is_truncated() {
+            self.engine.on_truncated(token, rest);
+        } else {
+            self.engine.on_failed(token, cause);
+        }
+    }
+
+    #[cold]
+    fn unowned(&mut self, text: String) {
+        self.port.note(Note::Unowned { rail: 0, text });
+    }
+}
