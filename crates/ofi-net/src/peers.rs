@@ -3,7 +3,7 @@
 //! A thousand communicators to one peer are one entry. Entries stay until the endpoint closes, as in
 //! the reference (protocol trap 27): their number is that of distinct peers.
 
-use efa_fabric::{Av, PeerAddr as FiAddr};
+use efa_fabric::{Av, FabricError, PeerAddr as FiAddr};
 use ofi_rdma::limits::EP_NAME_BYTES;
 use ofi_rdma::{Cause, EpName, PeerAddr};
 use ofi_sys::consts::{FI_ADDR_STR, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
@@ -16,6 +16,25 @@ pub(crate) struct Shape {
     pub(crate) format: u32,
     /// Our own name: those of peers have the same length, or for strings the same form.
     pub(crate) own: EpName,
+}
+
+/// Why a name has no address.
+#[derive(Debug)]
+pub(crate) enum Unresolved {
+    /// It is no address of our format: rubbish, or a peer with another provider.
+    Form,
+    /// The provider did not take it.
+    Refused(FabricError),
+}
+
+impl Unresolved {
+    /// For the engine.
+    pub(crate) const fn cause(&self) -> Cause {
+        match self {
+            Self::Form => Cause::errno(libc::EINVAL),
+            Self::Refused(error) => Cause::errno(error.errno().code()),
+        }
+    }
 }
 
 /// The address vector of one endpoint.
@@ -46,16 +65,16 @@ impl Peers {
     /// The address of the endpoint called `name`, inserted if it is new here.
     ///
     /// # Errors
-    /// The provider's, or `EINVAL` for bytes that are no address of this format.
-    pub(crate) fn resolve(&mut self, name: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Cause> {
-        let address = address_of(self.shape, name).ok_or(Cause::errno(libc::EINVAL))?;
+    /// The provider's, or that the bytes are no address of this format.
+    pub(crate) fn resolve(&mut self, name: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Unresolved> {
+        let address = address_of(self.shape, name).ok_or(Unresolved::Form)?;
         if let Some(&known) = self.known.get(&address) {
             return Ok(PeerAddr(known.as_raw()));
         }
         let bytes = address.bytes.get(..usize::from(address.len));
         // The provider gets a copy with zeros behind it, whatever the peer sent.
         let inserted = self.av.insert(bytes.unwrap_or(&[]));
-        let addr = inserted.map_err(|error| Cause::errno(error.errno().code()))?;
+        let addr = inserted.map_err(Unresolved::Refused)?;
         self.known.insert(address, addr);
         Ok(PeerAddr(addr.as_raw()))
     }

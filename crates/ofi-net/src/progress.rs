@@ -18,6 +18,11 @@ use ofi_rdma::{Cause, CommKey, Engine, Lane, RxFate, RxId, Token};
 use ofi_trace::Record;
 use std::collections::HashMap;
 
+/// A write of a peer that says for whom it is. Without CQ data an entry's data means nothing (`fi_cq(3)`),
+/// though it may read as a message for somebody.
+const TOLD_WRITE: CompletionFlags =
+    CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
+
 /// Completions taken by one read, when the user did not say (`OFI_NCCL_CQ_READ_COUNT`).
 pub(crate) const BATCH_DEFAULT: usize = 32;
 
@@ -198,7 +203,7 @@ impl Demux<'_> {
         if self.port.trace.is_some() {
             self.trace(entry);
         }
-        if entry.flags().contains(CompletionFlags::REMOTE_WRITE) {
+        if entry.flags().contains(TOLD_WRITE) {
             let known = !(self.lengths_missing && entry.is_empty());
             let len = known.then_some(entry.len() as u64);
             self.engine.on_remote_write(self.rail, entry.data(), len);
@@ -227,7 +232,7 @@ impl Demux<'_> {
             return;
         };
         let (data, len) = (entry.data(), entry.len() as u64);
-        if entry.flags().contains(CompletionFlags::REMOTE_WRITE) {
+        if entry.flags().contains(TOLD_WRITE) {
             let known = !(self.lengths_missing && entry.is_empty());
             let len = known.then_some(len);
             return trace.keep(Lane::data(self.rail), Record::RemoteWrite { data, len });
@@ -253,6 +258,10 @@ impl Demux<'_> {
         let buffer = self.port.receives.received(lane, slot);
         // Eager or control is told by CQ data alone (trap 1).
         if !entry.flags().contains(CompletionFlags::REMOTE_CQ_DATA) {
+            if entry.flags().contains(CompletionFlags::REMOTE_WRITE) {
+                self.unowned(|| format!("a write without CQ data took a receive: {entry:?}"));
+                return self.port.recycle(buffer);
+            }
             let (engine, trace) = (&mut *self.engine, &mut self.port.trace);
             let lent = self.port.receives.lend(&buffer, entry.len(), |message| {
                 if let Some(trace) = trace {

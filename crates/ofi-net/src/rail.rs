@@ -20,7 +20,7 @@
 //! operations have completed.
 
 use crate::contexts::{Contexts, Owner};
-use crate::peers::Peers;
+use crate::peers::{Peers, Unresolved};
 use crate::region::{RegionView, Registrar};
 use crate::regions::{FLUSH_REGION, Regions};
 use crate::report::Note;
@@ -481,9 +481,15 @@ impl RailPort for Port {
             return Err(Cause::errno(libc::ENODEV));
         };
         let resolved = end.peers.resolve(name);
-        if let (Some(trace), Ok(PeerAddr(peer))) = (&mut self.trace, resolved) {
-            trace.peer(lane, peer, name);
+        if let (Some(trace), Ok(PeerAddr(peer))) = (&mut self.trace, &resolved) {
+            trace.peer(lane, *peer, name);
         }
-        resolved
+        resolved.map_err(|unresolved| {
+            if let Unresolved::Refused(error) = &unresolved {
+                let text = error.to_string();
+                self.note(Note::Peer { lane, text });
+            }
+            unresolved.cause()
+        })
     }
 }

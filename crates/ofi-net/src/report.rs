@@ -26,6 +26,14 @@ pub(crate) enum Note {
         /// The provider's words.
         text: String,
     },
+    /// The provider did not take the address of a peer: the one that connects is told by its error, the
+    /// one that accepts goes on and would wonder.
+    Peer {
+        /// For which endpoint.
+        lane: Lane,
+        /// The provider's words, and the address.
+        text: String,
+    },
     /// An error for no operation of ours, such as a failed write of a peer.
     Unowned {
         /// On which rail.
@@ -59,6 +67,13 @@ impl fmt::Display for Note {
             Self::Receive { lane, text } => {
                 write!(f, "{}: a posted receive failed: {text}", name(*lane))
             }
+            Self::Peer { lane, text } => write!(
+                f,
+                "{}: the provider does not take the address of a peer: {text}; likely: the ranks have \
+                 different providers or libfabrics, or a resource of the provider ran out; do: compare \
+                 FI_PROVIDER and the libfabric of the ranks, and see libfabric's log (FI_LOG_LEVEL=warn)",
+                name(*lane)
+            ),
             Self::Unowned { rail, text } => {
                 write!(f, "rail {rail}: an error for no operation of ours: {text}")
             }
@@ -120,7 +135,7 @@ impl Reporter {
         for note in notes {
             match note {
                 Note::Event(event) => self.event(log, label, *event),
-                Note::Truncated { .. } | Note::Receive { .. } => {
+                Note::Truncated { .. } | Note::Receive { .. } | Note::Peer { .. } => {
                     self.thinned(log, &self.receives, || format!("{label} {note}"));
                 }
                 Note::Unowned { .. } => {

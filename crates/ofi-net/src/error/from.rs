@@ -1,6 +1,6 @@
 //! Typed errors of the crates below become coded ones. The only place where that happens.
 
-use efa_fabric::{FabricError, LoadError};
+use efa_fabric::{Errno, FabricError, LoadError};
 use ofi_rdma::{ConfigError, Error, Failure, Mismatch, Why};
 
 use super::{Code, NetError, hints};
@@ -59,8 +59,11 @@ impl From<Failure> for NetError {
             what.push_str(&format!(", message {seq}"));
         }
         what.push_str(&format!(": {}", failure.why));
-        if let Some(hint) = hint {
-            what.push_str(&format!(" ({hint})"));
+        // Most of libfabric's numbers mean nothing to anybody: 266 is FI_ENOKEY.
+        let named = number_of(failure.why).map(|number| Errno::from_code(number).to_string());
+        let notes: Vec<&str> = named.as_deref().into_iter().chain(hint).collect();
+        if !notes.is_empty() {
+            what.push_str(&format!(" ({})", notes.join("; ")));
         }
         Self::new(code, what).with_errno(errno)
     }
@@ -75,6 +78,14 @@ fn classify(why: Why) -> (Code, i32, Option<&'static str>) {
         Why::Protocol(_) => (Code::PeerProtocol, 0, None),
         Why::ConnectTimeout { .. } => (Code::ConnectTimeout, 0, None),
         Why::Stalled { .. } => (Code::Stalled, 0, None),
+    }
+}
+
+/// The provider's number, where there is one.
+const fn number_of(why: Why) -> Option<i32> {
+    match why {
+        Why::Operation { cause, .. } | Why::Unreachable { cause, .. } => Some(cause.errno),
+        _ => None,
     }
 }
 
@@ -161,6 +172,7 @@ mod tests {
             line.contains("communicator 7, message 3: Write on data rail 2"),
             "{line}"
         );
+        assert!(line.contains("(FI_ENOTCONN (107)"), "{line}");
         assert!(line.contains("queue pair is gone"), "{line}");
     }
 

@@ -14,7 +14,7 @@
 
 use crate::contexts::{Contexts, Owner};
 use crate::error::NetError;
-use crate::peers::Peers;
+use crate::peers::{Peers, Unresolved};
 use crate::region::Registrar;
 use crate::regions::{FLUSH_REGION, Regions};
 use crate::report::Note;
@@ -25,7 +25,7 @@ use efa_fabric::{
 };
 use ofi_pools::{Freelist, Slot};
 use ofi_rdma::limits::EP_NAME_BYTES;
-use ofi_rdma::{Cause, Outcome, PeerAddr, RegionId, Token};
+use ofi_rdma::{Cause, Lane, Outcome, PeerAddr, RegionId, Token};
 use ofi_sendrecv::limits::FLUSH_BYTES;
 use ofi_sendrecv::{Buffer, Post, Rest, TagPort, Wire};
 use std::sync::Arc;
@@ -302,6 +302,12 @@ impl TagPort for Port {
     }
 
     fn resolve(&mut self, name: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Cause> {
-        self.peers.resolve(name)
+        self.peers.resolve(name).map_err(|unresolved| {
+            if let Unresolved::Refused(error) = &unresolved {
+                let (lane, text) = (Lane::data(0), error.to_string());
+                self.note(Note::Peer { lane, text });
+            }
+            unresolved.cause()
+        })
     }
 }

@@ -1,0 +1,358 @@
+//! A real provider that is meddled with: objects are counted, calls fail when a test says so, posts are
+//! busy first, keys have other values, completions come as errors.
+//!
+//! Every object of libfabric has pointers to tables of functions (`fi_provider(3)`). [`install`] changes
+//! one entry of the provider's table for fabrics; the domains opened through it get tables of ours, and so
+//! do the objects opened from those. What is not meddled with goes on to the provider's own function.
+
+use core::cell::Cell;
+use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
+use efa_fabric::sys::bindings as b;
+use efa_fabric::sys::errno as e;
+use efa_fabric::sys::grown::{fi_cq_err_entry, fi_mr_attr};
+use efa_fabric::{Caps, Fabric, Hints, Library, MrMode};
+use std::ffi::CString;
+use std::sync::OnceLock;
+
+use crate::state::with;
+
+/// The functions of one class of objects: the provider's, and ours.
+struct Table<T> {
+    pair: OnceLock<(usize, usize)>,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T: Copy + 'static> Table<T> {
+    const fn new() -> Self {
+        Self {
+            pair: OnceLock::new(),
+            kind: PhantomData,
+        }
+    }
+
+    fn original(&self) -> &'static T {
+        let (original, _) = self.pair.get().expect("an object was opened before");
+        // SAFETY: a table of the provider, which lives as long as its library: for good.
+        unsafe { &*core::ptr::with_exposed_provenance(*original) }
+    }
+
+    /// Puts a changed copy of the table that `slot` points to in its place.
+    ///
+    /// # Safety
+    /// `slot` is the pointer to a table in an open object; tables begin with their own size.
+    unsafe fn hook(&self, slot: &mut *mut T, change: impl FnOnce(&mut T)) {
+        let found = *slot;
+        let (original, ours) = *self.pair.get_or_init(|| {
+            // SAFETY: the caller's promise: the first member of every table.
+            let bytes = unsafe { *found.cast::<usize>() }.max(size_of::<T>());
+            let copy: &'static mut [u64] = vec![0; bytes.div_ceil(8)].leak();
+            let copy = copy.as_mut_ptr().cast::<T>();
+            // SAFETY: both have so many bytes, and the copy is new.
+            unsafe { copy.cast::<u8>().copy_from(found.cast(), bytes) };
+            // SAFETY: just written; nobody else knows it.
+            change(unsafe { &mut *copy });
+            (found.expose_provenance(), copy.expose_provenance())
+        });
+        if found.addr() == ours {
+            return;
+        }
+        assert_eq!(
+            found.addr(),
+            original,
+            "one table for all objects of a class"
+        );
+        *slot = core::ptr::with_exposed_provenance_mut(ours);
+    }
+}
+
+static FABRIC: Table<b::fi_ops_fabric> = Table::new();
+static DOMAIN: Table<b::fi_ops_domain> = Table::new();
+static DOMAIN_FID: Table<b::fi_ops> = Table::new();
+static MR: Table<b::fi_ops_mr> = Table::new();
+static MR_FID: Table<b::fi_ops> = Table::new();
+static CQ: Table<b::fi_ops_cq> = Table::new();
+static CQ_FID: Table<b::fi_ops> = Table::new();
+static AV: Table<b::fi_ops_av> = Table::new();
+static AV_FID: Table<b::fi_ops> = Table::new();
+static EP_FID: Table<b::fi_ops> = Table::new();
+static CM: Table<b::fi_ops_cm> = Table::new();
+static MSG: Table<b::fi_ops_msg> = Table::new();
+static RMA: Table<b::fi_ops_rma> = Table::new();
+
+thread_local! {
+    /// In a call of the provider: what it opens for itself goes through the same tables, and is its own.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls the provider.
+fn inside<R>(call: impl FnOnce() -> R) -> R {
+    let before = INSIDE.replace(true);
+    let result = call();
+    INSIDE.set(before);
+    result
+}
+
+/// A function in place of a provider's: `go` calls that one with the arguments as they are.
+macro_rules! hook {
+    ($name:ident = $table:ident.$slot:ident($($arg:ident: $kind:ty),*) -> $ret:ty: |$go:ident| $body:expr) => {
+        unsafe extern "C" fn $name($($arg: $kind),*) -> $ret {
+            let $go = || {
+                let own = $table.original().$slot.expect("a function that is called");
+                // SAFETY: the arguments of the call that was made, and the function it was made to.
+                inside(|| unsafe { own($($arg),*) })
+            };
+            if INSIDE.get() { $go() } else { $body }
+        }
+    };
+}
+
+/// A call that sets something up: it fails if it is its turn; `opened` sees what it made.
+fn set_up(name: &'static str, go: impl FnOnce() -> c_int, opened: impl FnOnce()) -> c_int {
+    if let Some(errno) = with(|state| state.fails(name)) {
+        return -errno;
+    }
+    let code = go();
+    if code == 0 {
+        opened();
+    }
+    code
+}
+
+fn close(class: &'static str, fid: *mut b::fid, go: impl FnOnce() -> c_int) -> c_int {
+    if let Some(errno) = with(|state| state.refuses(class)) {
+        return -errno;
+    }
+    // Before the call: its address may be another object's right after.
+    with(|state| state.closed(class, fid.addr()));
+    let code = go();
+    if code != 0 {
+        with(|state| state.opened(class, fid.addr()));
+    }
+    code
+}
+
+/// A post: busy as often as a test wants, each time.
+fn post(ep: *mut b::fid_ep, go: impl FnOnce() -> isize) -> isize {
+    if with(|state| state.is_busy(ep.addr())) {
+        return -(e::FI_EAGAIN as isize);
+    }
+    go()
+}
+
+/// The object that an open call wrote to `out`.
+///
+/// # Safety
+/// The call succeeded: there is one, and nobody else knows it yet.
+unsafe fn made<'a, T>(class: &'static str, out: *mut *mut T) -> &'a mut T {
+    // SAFETY: the caller's promise.
+    let object = unsafe { *out };
+    with(|state| state.opened(class, object.addr()));
+    // SAFETY: as above.
+    unsafe { &mut *object }
+}
+
+hook!(domain = FABRIC.domain(
+    fabric: *mut b::fid_fabric, info: *mut b::fi_info, out: *mut *mut b::fid_domain, context: *mut c_void
+) -> c_int: |go| set_up("fi_domain", go, || {
+    // SAFETY: opened.
+    let object = unsafe { made("domain", out) };
+    // SAFETY: as above.
+    unsafe { DOMAIN_FID.hook(&mut object.fid.ops, |ops| ops.close = Some(close_domain)); }
+    // SAFETY: as above.
+    unsafe { DOMAIN.hook(&mut object.ops, |ops| {
+        ops.cq_open = Some(cq_open);
+        ops.av_open = Some(av_open);
+        ops.endpoint = Some(endpoint);
+    }); }
+    // SAFETY: as above.
+    unsafe { MR.hook(&mut object.mr, |ops| ops.regattr = Some(regattr)); }
+}));
+
+hook!(cq_open = DOMAIN.cq_open(
+    domain: *mut b::fid_domain, attr: *mut b::fi_cq_attr, out: *mut *mut b::fid_cq, context: *mut c_void
+) -> c_int: |go| set_up("fi_cq_open", go, || {
+    // SAFETY: opened.
+    let object = unsafe { made("cq", out) };
+    // SAFETY: as above.
+    unsafe { CQ_FID.hook(&mut object.fid.ops, |ops| ops.close = Some(close_cq)); }
+    // SAFETY: as above.
+    unsafe { CQ.hook(&mut object.ops, |ops| {
+        ops.read = Some(cq_read);
+        ops.readerr = Some(cq_readerr);
+    }); }
+}));
+
+hook!(av_open = DOMAIN.av_open(
+    domain: *mut b::fid_domain, attr: *mut b::fi_av_attr, out: *mut *mut b::fid_av, context: *mut c_void
+) -> c_int: |go| set_up("fi_av_open", go, || {
+    // SAFETY: opened.
+    let object = unsafe { made("av", out) };
+    // SAFETY: as above.
+    unsafe { AV_FID.hook(&mut object.fid.ops, |ops| ops.close = Some(close_av)); }
+    // SAFETY: as above.
+    unsafe { AV.hook(&mut object.ops, |ops| ops.insert = Some(av_insert)); }
+}));
+
+hook!(endpoint = DOMAIN.endpoint(
+    domain: *mut b::fid_domain, info: *mut b::fi_info, out: *mut *mut b::fid_ep, context: *mut c_void
+) -> c_int: |go| set_up("fi_endpoint", go, || {
+    // SAFETY: opened.
+    let object = unsafe { made("ep", out) };
+    // SAFETY: as above.
+    unsafe { EP_FID.hook(&mut object.fid.ops, |ops| {
+        ops.close = Some(close_ep);
+        ops.bind = Some(bind);
+        ops.control = Some(enable);
+    }); }
+    // SAFETY: as above.
+    unsafe { CM.hook(&mut object.cm, |ops| ops.getname = Some(getname)); }
+}));
+
+hook!(bind = EP_FID.bind(fid: *mut b::fid, other: *mut b::fid, flags: u64) -> c_int:
+    |go| set_up("fi_ep_bind", go, || ()));
+
+// Providers choose the functions that post when an endpoint is enabled.
+hook!(enable = EP_FID.control(fid: *mut b::fid, command: c_int, arg: *mut c_void) -> c_int:
+|go| set_up("fi_enable", go, || {
+    // SAFETY: an endpoint: it was hooked as one.
+    let object = unsafe { &mut *fid.cast::<b::fid_ep>() };
+    // SAFETY: as above.
+    unsafe { MSG.hook(&mut object.msg, |ops| {
+        ops.send = Some(send);
+        ops.senddata = Some(senddata);
+        ops.recv = Some(recv);
+    }); }
+    // SAFETY: as above.
+    unsafe { RMA.hook(&mut object.rma, |ops| {
+        ops.write = Some(write);
+        ops.writedata = Some(writedata);
+        ops.read = Some(read);
+    }); }
+}));
+
+hook!(getname = CM.getname(fid: b::fid_t, addr: *mut c_void, len: *mut usize) -> c_int:
+    |go| set_up("fi_getname", go, || ()));
+
+hook!(av_insert = AV.insert(
+    av: *mut b::fid_av, addr: *const c_void, count: usize, out: *mut b::fi_addr_t, flags: u64,
+    context: *mut c_void
+) -> c_int: |go| set_up("fi_av_insert", go, || ()));
+
+hook!(regattr = MR.regattr(
+    fid: *mut b::fid, attr: *const fi_mr_attr, flags: u64, out: *mut *mut b::fid_mr
+) -> c_int: |go| set_up("fi_mr_regattr", go, || {
+    // SAFETY: registered.
+    let object = unsafe { made("mr", out) };
+    // SAFETY: an open region.
+    unsafe { MR_FID.hook(&mut object.fid.ops, |ops| ops.close = Some(close_mr)); }
+    object.key = with(|state| state.disguise(object.key));
+}));
+
+hook!(close_domain = DOMAIN_FID.close(fid: *mut b::fid) -> c_int: |go| close("domain", fid, go));
+hook!(close_cq = CQ_FID.close(fid: *mut b::fid) -> c_int: |go| close("cq", fid, go));
+hook!(close_av = AV_FID.close(fid: *mut b::fid) -> c_int: |go| close("av", fid, go));
+hook!(close_ep = EP_FID.close(fid: *mut b::fid) -> c_int: |go| close("ep", fid, go));
+hook!(close_mr = MR_FID.close(fid: *mut b::fid) -> c_int: |go| {
+    // SAFETY: a region: it was hooked as one.
+    let object = unsafe { &mut *fid.cast::<b::fid_mr>() };
+    object.key = with(|state| state.real_key(object.key));
+    close("mr", fid, go)
+});
+
+hook!(send = MSG.send(
+    ep: *mut b::fid_ep, buf: *const c_void, len: usize, desc: *mut c_void, peer: b::fi_addr_t,
+    context: *mut c_void
+) -> isize: |go| post(ep, go));
+hook!(senddata = MSG.senddata(
+    ep: *mut b::fid_ep, buf: *const c_void, len: usize, desc: *mut c_void, data: u64, peer: b::fi_addr_t,
+    context: *mut c_void
+) -> isize: |go| post(ep, go));
+hook!(recv = MSG.recv(
+    ep: *mut b::fid_ep, buf: *mut c_void, len: usize, desc: *mut c_void, peer: b::fi_addr_t,
+    context: *mut c_void
+) -> isize: |go| post(ep, go));
+
+/// As `hook!`, for operations with a remote key: it is the provider's own again.
+macro_rules! keyed {
+    ($name:ident = RMA.$slot:ident($($arg:ident: $kind:ty),*)) => {
+        unsafe extern "C" fn $name(
+            ep: *mut b::fid_ep, $($arg: $kind,)* peer: b::fi_addr_t, addr: u64, key: u64, context: *mut c_void,
+        ) -> isize {
+            let key = with(|state| state.real_key(key));
+            post(ep, || {
+                let own = RMA.original().$slot.expect("a function that is called");
+                // SAFETY: the arguments of the call that was made, with the key that the provider knows.
+                inside(|| unsafe { own(ep, $($arg,)* peer, addr, key, context) })
+            })
+        }
+    };
+}
+
+keyed!(write = RMA.write(buf: *const c_void, len: usize, desc: *mut c_void));
+keyed!(writedata = RMA.writedata(buf: *const c_void, len: usize, desc: *mut c_void, data: u64));
+keyed!(read = RMA.read(buf: *mut c_void, len: usize, desc: *mut c_void));
+
+hook!(cq_read = CQ.read(cq: *mut b::fid_cq, buf: *mut c_void, count: usize) -> isize: |go| {
+    if with(|state| state.has_error(cq.addr())) {
+        return -(e::FI_EAVAIL as isize);
+    }
+    let got = go();
+    let Ok(length) = usize::try_from(got) else { return got };
+    // SAFETY: fi_cq(3): so many entries of the format DATA were written.
+    let entries = unsafe { core::slice::from_raw_parts_mut(buf.cast::<b::fi_cq_data_entry>(), length) };
+    let left = with(|state| state.tamper(cq.addr(), entries));
+    if left == 0 && length > 0 {
+        return -(e::FI_EAVAIL as isize);
+    }
+    isize::try_from(left).expect("not more than there were")
+});
+
+hook!(cq_readerr = CQ.readerr(cq: *mut b::fid_cq, out: *mut fi_cq_err_entry, flags: u64) -> isize: |go| {
+    let Some(error) = with(|state| state.take_error(cq.addr())) else { return go() };
+    // SAFETY: fi_cq(3): an entry that the caller owns.
+    let out = unsafe { &mut *out };
+    out.op_context = core::ptr::with_exposed_provenance_mut(error.context);
+    (out.err, out.prov_errno, out.err_data_size) = (error.errno, error.provider_errno, 0);
+    1
+});
+
+/// Meddles with what is opened from now on, by the provider that `FI_PROVIDER` names.
+pub(crate) fn install() {
+    let path = std::env::var_os("OFI_LIBFABRIC_PATH").map(std::path::PathBuf::from);
+    let library = Library::load(path.as_deref()).expect("libfabric");
+    let name = std::env::var("FI_PROVIDER").expect("a provider");
+    let name = CString::new(name).expect("a name");
+    let modes = MrMode::LOCAL | MrMode::VIRT_ADDR | MrMode::ALLOCATED | MrMode::PROV_KEY;
+    let hints = Hints::rdm(Caps::MSG | Caps::RMA)
+        .provider(&name)
+        .mr_mode(modes);
+    let list = hints.query(library).expect("an entry");
+    let fabric = Fabric::open(list.first()).expect("a fabric");
+    // SAFETY: an open fabric.
+    let table = unsafe { (*fabric.as_raw()).ops };
+    // SAFETY: as above.
+    let copy: &'static b::fi_ops_fabric = Box::leak(Box::new(unsafe { *table }));
+    let copy = core::ptr::from_ref(copy).expose_provenance();
+    FABRIC.pair.set((copy, 0)).expect("installed once");
+    make_writable(table.addr());
+    // SAFETY: writable now, and no other thread opens anything yet.
+    unsafe { (*table).domain = Some(domain) };
+}
+
+/// Providers keep their tables on pages that are read-only once they are loaded.
+fn make_writable(address: usize) {
+    // SAFETY: sysconf(3) takes any name.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a page size");
+    let start = core::ptr::with_exposed_provenance_mut(address / page * page);
+    // SAFETY: mprotect(2): two mapped pages of data (the table may cross their border); nothing relies on
+    // their being read-only.
+    let code = unsafe {
+        libc::mprotect(
+            start,
+            page + size_of::<b::fi_ops_fabric>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+        )
+    };
+    assert_eq!(code, 0, "mprotect: {}", std::io::Error::last_os_error());
+}

@@ -1,0 +1,181 @@
+//! What the meddled provider is told to do, and what it saw.
+
+use core::ffi::c_int;
+use efa_fabric::sys::bindings as b;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+/// An error entry in place of a completion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ErrorEntry {
+    /// The address of the operation's context; 0 for none.
+    pub(crate) context: usize,
+    pub(crate) errno: c_int,
+    pub(crate) provider_errno: c_int,
+}
+
+/// What becomes of a completion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fate {
+    Pass,
+    Fail { provider_errno: c_int },
+}
+
+/// Looks at a completion, changes it, or lets it fail.
+type Tamper = Box<dyn FnMut(&mut b::fi_cq_data_entry) -> Fate + Send>;
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// Calls that set something up, so far, from the last [`State::arm`] on.
+    calls: u64,
+    /// The call with this number fails, with this errno.
+    turn: Option<(u64, c_int)>,
+    /// Only calls of this name are counted.
+    only: Option<&'static str>,
+    /// The call that failed.
+    pub(crate) failed: Option<&'static str>,
+    /// Objects of this class do not close.
+    pub(crate) stuck: Option<&'static str>,
+    /// What is open: address and class.
+    open: BTreeMap<(usize, &'static str), ()>,
+    /// What was closed without being open.
+    pub(crate) wrong: Vec<String>,
+    /// Answers "busy" before each post that the provider gets, on every endpoint.
+    pub(crate) busy: u32,
+    answered: HashMap<usize, u32>,
+    /// What keys look like from outside.
+    pub(crate) disguise: Option<fn(u64) -> u64>,
+    keys: HashMap<u64, u64>,
+    pub(crate) tamper: Option<Tamper>,
+    errors: Vec<(usize, ErrorEntry)>,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+/// Looks at the state, or changes it.
+pub(crate) fn with<R>(look: impl FnOnce(&mut State) -> R) -> R {
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    look(state.get_or_insert_default())
+}
+
+impl State {
+    /// Lets the call with number `turn` fail, counted from 1 and from now; of those called `only`.
+    pub(crate) fn arm(&mut self, turn: u64, errno: c_int, only: Option<&'static str>) {
+        (self.calls, self.turn, self.only, self.failed) = (0, Some((turn, errno)), only, None);
+    }
+
+    pub(crate) fn fails(&mut self, name: &'static str) -> Option<c_int> {
+        if self.only.is_some_and(|only| only != name) {
+            return None;
+        }
+        self.calls += 1;
+        let (turn, errno) = self.turn?;
+        if turn != self.calls {
+            return None;
+        }
+        self.failed = Some(name);
+        Some(errno)
+    }
+
+    pub(crate) fn refuses(&self, class: &'static str) -> Option<c_int> {
+        (self.stuck == Some(class)).then_some(libc::EBUSY)
+    }
+
+    pub(crate) fn opened(&mut self, class: &'static str, address: usize) {
+        self.open.insert((address, class), ());
+    }
+
+    pub(crate) fn closed(&mut self, class: &'static str, address: usize) {
+        if self.open.remove(&(address, class)).is_none() {
+            self.wrong
+                .push(format!("{class} at {address:#x} was not open"));
+        }
+    }
+
+    /// The classes of what is open.
+    pub(crate) fn left(&self) -> Vec<&'static str> {
+        self.open.keys().map(|&(_, class)| class).collect()
+    }
+
+    /// What is open is left to itself: its classes.
+    pub(crate) fn forget(&mut self) -> Vec<&'static str> {
+        let left = self.left();
+        self.open.clear();
+        left
+    }
+
+    pub(crate) fn is_busy(&mut self, endpoint: usize) -> bool {
+        let busy = self.busy;
+        let answered = self.answered.entry(endpoint).or_default();
+        if *answered >= busy {
+            *answered = 0;
+            return false;
+        }
+        *answered += 1;
+        true
+    }
+
+    pub(crate) fn disguise(&mut self, real: u64) -> u64 {
+        let Some(disguise) = self.disguise else {
+            return real;
+        };
+        let shown = disguise(real);
+        let other = self.keys.insert(shown, real);
+        assert!(
+            other.is_none_or(|other| other == real),
+            "two keys that look alike"
+        );
+        shown
+    }
+
+    pub(crate) fn real_key(&self, shown: u64) -> u64 {
+        self.keys.get(&shown).copied().unwrap_or(shown)
+    }
+
+    /// How many entries are left, moved to the front.
+    pub(crate) fn tamper(&mut self, cq: usize, entries: &mut [b::fi_cq_data_entry]) -> usize {
+        let Some(tamper) = &mut self.tamper else {
+            return entries.len();
+        };
+        let mut left = 0;
+        for at in 0..entries.len() {
+            match tamper(&mut entries[at]) {
+                Fate::Pass => {
+                    entries[left] = entries[at];
+                    left += 1;
+                }
+                Fate::Fail { provider_errno } => {
+                    let context = entries[at].op_context.expose_provenance();
+                    let errno = libc::EIO;
+                    let error = ErrorEntry {
+                        context,
+                        errno,
+                        provider_errno,
+                    };
+                    self.errors.push((cq, error));
+                }
+            }
+        }
+        left
+    }
+
+    /// Puts an error entry into every queue that is read next.
+    pub(crate) fn plant(&mut self, cq: usize, error: ErrorEntry) {
+        self.errors.push((cq, error));
+    }
+
+    /// The queues that are open.
+    pub(crate) fn queues(&self) -> Vec<usize> {
+        let cqs = self.open.keys().filter(|(_, class)| *class == "cq");
+        cqs.map(|&(address, _)| address).collect()
+    }
+
+    pub(crate) fn has_error(&self, cq: usize) -> bool {
+        self.errors.iter().any(|&(of, _)| of == cq)
+    }
+
+    pub(crate) fn take_error(&mut self, cq: usize) -> Option<ErrorEntry> {
+        let at = self.errors.iter().position(|&(of, _)| of == cq)?;
+        Some(self.errors.remove(at).1)
+    }
+}
