@@ -105,14 +105,11 @@ pub fn properties(dev: c_int) -> Result<DeviceView, Fail> {
 
 fn view(index: c_int, properties: &Properties, flavour: Flavour) -> DeviceView {
     let int = |n: u64| c_int::try_from(n).unwrap_or(c_int::MAX);
-    let device_bit = match flavour {
-        Flavour::Neuron => abi::PTR_NEURON,
-        Flavour::Nccl => abi::PTR_CUDA,
-    };
-    let device_bits = if properties.device_memory {
-        device_bit
-    } else {
-        0
+    // What `memory::register` takes. CUDA memory it does not, so NCCL is not told of any, nor of
+    // dma-bufs, which it uses for nothing else: it then stages through memory of the host.
+    let device_bits = match flavour {
+        Flavour::Neuron if properties.device_memory => abi::PTR_NEURON,
+        Flavour::Neuron | Flavour::Nccl => 0,
     };
     DeviceView {
         name: strings::intern(&properties.name),
@@ -144,4 +141,39 @@ pub(crate) fn device(dev: c_int) -> Result<usize, Fail> {
         )
     };
     usize::try_from(dev).map_err(unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flavour, Properties, view};
+    use crate::abi::{PTR_HOST, PTR_NEURON};
+
+    #[test]
+    fn memory_that_cannot_be_registered_is_not_offered() {
+        let properties = Properties {
+            name: "nic".to_owned(),
+            pci_path: None,
+            guid: 1,
+            device_memory: true,
+            dmabuf: true,
+            reg_is_global: true,
+            speed_mbps: 100_000,
+            port: 1,
+            latency_us: 0.0,
+            max_comms: 1,
+            max_recvs: 1,
+            max_message_bytes: 1,
+            max_write_inline_bytes: 0,
+            max_mr_key_bytes: 4,
+            rma_supported: true,
+        };
+        let support = |properties: &Properties, flavour| view(0, properties, flavour).ptr_support;
+        assert_eq!(support(&properties, Flavour::Nccl), PTR_HOST);
+        assert_eq!(support(&properties, Flavour::Neuron), PTR_HOST | PTR_NEURON);
+        let plain = Properties {
+            device_memory: false,
+            ..properties
+        };
+        assert_eq!(support(&plain, Flavour::Neuron), PTR_HOST);
+    }
 }

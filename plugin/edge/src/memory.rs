@@ -79,7 +79,12 @@ fn kind_of(kind: c_int, flavour: Flavour) -> Result<MemoryKind, Fail> {
         (abi::PTR_HOST, _) => Ok(MemoryKind::Host),
         (abi::PTR_NEURON, Flavour::Neuron) => Ok(MemoryKind::Neuron),
         _ => {
-            let what = format!("memory of type {kind:#x}");
+            let whose = match kind {
+                abi::PTR_CUDA => " (CUDA)",
+                abi::PTR_NEURON => " (Neuron)",
+                _ => "",
+            };
+            let what = format!("memory of type {kind:#x}{whose}");
             Err(Fail::fixed(abi::INTERNAL_ERROR, Code::MemoryKind, what))
         }
     }
