@@ -200,6 +200,23 @@ impl Bench {
         comm
     }
 
+    /// A send communicator whose id is `id`, on one rail.
+    pub(crate) fn sender_with(&mut self, id: u32) -> CommKey {
+        let target = Target {
+            control_name: name(b'P', Lane::control(0)),
+            listener_id: 0,
+        };
+        let comm = self
+            .engine
+            .connect(0, &mut self.port, &target)
+            .expect("connect");
+        let sent = self.post();
+        self.engine.on_local(sent.token);
+        self.engine.on_control(&conn(1, 1, 1, PEER, id));
+        assert_eq!(self.engine.poll_connect(comm, 0, &mut self.port), Ok(true));
+        comm
+    }
+
     /// A receive communicator with id 1, connected to the peer's send communicator 0.
     pub(crate) fn receiver(&mut self, rails: u8, control_rails: u8) -> CommKey {
         let (listener, id) = self.engine.listen().expect("listen");

@@ -1,7 +1,7 @@
 //! Appendix B, B9, and the rest of decision 13: what is and is not said at the end, and failures
 //! that stay where they are.
 
-use crate::bench::{Bench, PEER, config, conn, ctrl};
+use crate::bench::{Bench, config, conn, ctrl};
 use ofi_rdma::{
     Admission, Cause, Error, Lane, NotNow, OpKind, Outcome, RecvBuf, RegionId, SendBuf, Why,
 };
@@ -162,15 +162,7 @@ fn early_messages_of_a_closed_communicator_are_given_back() {
 fn a_failed_operation_fails_its_communicator_and_no_other() {
     let mut a = Bench::new(config(1, 1));
     let first = a.sender(1, 1);
-    let target = ofi_rdma::Target {
-        control_name: crate::bench::name(b'P', Lane::control(0)),
-        listener_id: 0,
-    };
-    let second = a.engine.connect(0, &mut a.port, &target).expect("connect");
-    let sent = a.post();
-    a.engine.on_local(sent.token);
-    a.engine.on_control(&conn(1, 1, 1, PEER + 1, 1));
-    assert_eq!(a.engine.poll_connect(second, 0, &mut a.port), Ok(true));
+    let second = a.sender_with(1);
 
     let hit = a.isend(first, ADDR, 64);
     let eager = a.post();
