@@ -66,7 +66,7 @@ const ALLOWED: &[Arrows] = &[
         &["ofi-plugin-edge"],
         &["ofi-plugin-neuron"],
     ),
-    arrows("ofi-tools", &["ofi-rdma", "ofi-trace"], &[]),
+    arrows("ofi-tools", &["ofi-rdma", "ofi-sendrecv", "ofi-trace"], &[]),
     arrows(
         "examples",
         &["ofi-imm", "ofi-sched", "ofi-sim", "ofi-net"],

@@ -57,6 +57,11 @@ impl Peers {
         }
     }
 
+    /// The form of addresses here.
+    pub(crate) const fn format(&self) -> u32 {
+        self.shape.format
+    }
+
     /// Our own name.
     pub(crate) const fn own(&self) -> &EpName {
         &self.shape.own

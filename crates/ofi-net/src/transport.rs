@@ -71,7 +71,7 @@ impl Transport {
         let mut config = config;
         config.settle_platform();
         config.check()?;
-        let (devices, sendrecv) = match protocol::discover(&config, &log)? {
+        let (devices, mut sendrecv) = match protocol::discover(&config, &log)? {
             Found::Rdma(devices) => (devices, None),
             Found::SendRecv(other) => (Vec::new(), Some(Box::new(other))),
         };
@@ -85,6 +85,9 @@ impl Transport {
             log::info(&*log, Subsys::Init, || line);
         }
         let trace = open_trace(&config, &log);
+        if let (Some(other), Some(file)) = (&mut sendrecv, &trace) {
+            other.trace_to(Arc::clone(file));
+        }
         Ok(Self {
             registry: ManuallyDrop::new(Registry::new()),
             devices: ManuallyDrop::new(devices),

@@ -140,6 +140,46 @@ fn what_one_side_sent_the_other_got() {
     in_one_process("what_one_side_sent_the_other_got", both_views_agree);
 }
 
+/// The same over SENDRECV: a connect message and three messages, all of them on one lane.
+fn sendrecv_views_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let sides = ["a", "b"].map(|name| {
+        Side::new(Config {
+            protocol: Some(ofi_net::config::Protocol::SendRecv),
+            force_num_rails: None,
+            ..traced(dir.path(), name)
+        })
+    });
+    let [a, b] = &sides;
+    let (send, recv) = connect(&a.net, &b.net);
+    let mut source = Buffer::new(&a.net, send, pattern(1, 300_000));
+    let mut sink = Buffer::new(&b.net, recv, vec![0; 300_000]);
+    for len in [0, 8, 300_000] {
+        let sent = isend(&a.net, send, &mut source, 0, len);
+        let received = irecv(&b.net, recv, &mut sink, 0, 300_000);
+        let len = len as u64;
+        assert_eq!(finish(&a.net, sent, &b.net, received), (len, len));
+    }
+    let (a, b) = (file(dir.path(), "a"), file(dir.path(), "b"));
+    let (a, b) = (records(&a), records(&b));
+    let arrived = b.iter().filter_map(|stamped| match stamped.record {
+        Record::Tagged { tag, len, .. } => Some((len, tag)),
+        _ => None,
+    });
+    let arrived: Vec<_> = arrived.collect();
+    assert_eq!(
+        arrived.iter().map(|&(len, _)| len).collect::<Vec<_>>(),
+        [80, 0, 8, 300_000]
+    );
+    assert_eq!(posted(&a, Op::TaggedSend), arrived);
+}
+
+#[test]
+fn what_one_side_sent_the_other_got_over_sendrecv() {
+    let name = "what_one_side_sent_the_other_got_over_sendrecv";
+    in_one_process(name, sendrecv_views_agree);
+}
+
 fn not_writable() {
     let dir = tempfile::tempdir().unwrap();
     let side = Side::new(traced(&dir.path().join("missing"), "a"));

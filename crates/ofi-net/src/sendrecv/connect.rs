@@ -22,7 +22,7 @@ impl SendRecv {
         handle: &mut [u8; 128],
     ) -> Result<CommWord, NetError> {
         let device = self.device(dev)?;
-        let domain = device.open(config, &self.log)?;
+        let domain = device.open(config, &self.log, self.trace.as_ref())?;
         let (comm, tag, name) = domain.enter(|core| {
             let (comm, tag) = core.engine.listen()?;
             core.open.insert(comm, Role::Listener);
@@ -46,7 +46,7 @@ impl SendRecv {
         };
         let target = Target { name, tag: comm_id };
         let device = self.device(dev)?;
-        let domain = device.open(config, &self.log)?;
+        let domain = device.open(config, &self.log, self.trace.as_ref())?;
         let comm = domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;

@@ -8,6 +8,7 @@ use crate::handle_words::{CommWord, DOMAINS_MAX, MrWord, Parts, ReqWord};
 use crate::log::Log;
 use crate::properties::Properties;
 use crate::select::{self, Nic};
+use crate::trace::TraceFile;
 use efa_fabric::{InfoBuf, Library};
 use ofi_pools::Key;
 use ofi_rdma::{CommKey, ReqKey};
@@ -96,7 +97,12 @@ impl Device {
     ///
     /// # Errors
     /// It could not be opened; nothing is left open, and the next call tries again.
-    pub(crate) fn open(&self, config: &Config, log: &Arc<dyn Log>) -> Result<&Domain, NetError> {
+    pub(crate) fn open(
+        &self,
+        config: &Config,
+        log: &Arc<dyn Log>,
+        trace: Option<&Arc<TraceFile>>,
+    ) -> Result<&Domain, NetError> {
         if let Some(domain) = self.domain.get() {
             return Ok(domain);
         }
@@ -107,6 +113,9 @@ impl Device {
         }
         let label = format!("device {} ({})", self.index, self.properties.name);
         let domain = Domain::open(&self.info, config, &label, Arc::clone(log))?;
+        if let Some(file) = trace {
+            domain.trace_to(file)?;
+        }
         Ok(self.domain.get_or_init(|| domain))
     }
 

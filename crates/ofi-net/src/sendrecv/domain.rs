@@ -16,6 +16,7 @@ use crate::regions::Regions;
 use crate::report::Reporter;
 use crate::slab::{FLUSH_PAGE, Slab};
 use crate::sync::{DomainLock, Poisoned};
+use crate::trace::{Trace, TraceFile};
 use crate::{contexts::Contexts, dmabuf, efa};
 use core::mem;
 use core::mem::ManuallyDrop;
@@ -77,6 +78,14 @@ impl Domain {
             log,
             reporter: Reporter::default(),
             label: label.into(),
+        })
+    }
+
+    /// What goes over it is written down from now on.
+    pub(crate) fn trace_to(&self, file: &Arc<TraceFile>) -> Result<(), NetError> {
+        self.enter(|core| {
+            core.port.trace_to(Trace::new(Arc::clone(file)));
+            Ok(())
         })
     }
 
@@ -334,6 +343,7 @@ fn assemble(
         binds_regions: info.mr_mode().contains(MrMode::ENDPOINT),
         drops_rest: quirks::drops_rest_of_truncated(info),
         notes: Vec::new(),
+        trace: None,
     };
     port.bind_flush_page()?;
     let wanted = config.cq_read_count.unwrap_or(BATCH_DEFAULT);

@@ -17,6 +17,7 @@ use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord, Parts, ReqWord};
 use crate::log::Log;
 use crate::properties::Properties;
+use crate::trace::TraceFile;
 use core::mem;
 use device::Device;
 use domain::Domain;
@@ -32,6 +33,7 @@ mod domain;
 mod memory;
 mod port;
 mod progress;
+mod traced;
 
 pub(crate) use data::Message;
 
@@ -39,6 +41,8 @@ pub(crate) use data::Message;
 #[derive(Debug)]
 pub(crate) struct SendRecv {
     devices: Vec<Device>,
+    /// The wire trace, if there is one.
+    trace: Option<Arc<TraceFile>>,
     log: Arc<dyn Log>,
 }
 
@@ -53,8 +57,16 @@ impl SendRecv {
         log: &Arc<dyn Log>,
     ) -> Result<Self, NetError> {
         let devices = Device::discover(config, library, &**log)?;
-        let log = Arc::clone(log);
-        Ok(Self { devices, log })
+        Ok(Self {
+            devices,
+            trace: None,
+            log: Arc::clone(log),
+        })
+    }
+
+    /// What goes over domains opened from now on is written down.
+    pub(crate) fn trace_to(&mut self, file: Arc<TraceFile>) {
+        self.trace = Some(file);
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -19,6 +19,7 @@ use crate::region::Registrar;
 use crate::regions::{FLUSH_REGION, Regions};
 use crate::report::Note;
 use crate::slab::{CONNECT_SLAB, Slab, SlabSource};
+use crate::trace::Trace;
 use efa_fabric::{
     CompletionError, Context2, Endpoint, FabricError, PeerAddr as FiAddr, Posted, Sink, Source,
     TagMatch, Target,
@@ -31,7 +32,7 @@ use ofi_sendrecv::{Buffer, Post, Rest, TagPort, Wire};
 use std::sync::Arc;
 
 /// The one rail.
-const RAIL: u8 = 0;
+pub(super) const RAIL: u8 = 0;
 
 /// Notes for the log that one pass can leave.
 const NOTES_MAX: usize = 256;
@@ -58,6 +59,8 @@ pub(crate) struct Port {
     pub(crate) drops_rest: Option<bool>,
     /// For the log, once the domain is left.
     pub(crate) notes: Vec<Note>,
+    /// Where all of it is written down, if it is.
+    pub(crate) trace: Option<Box<Trace>>,
 }
 
 /// A number of the engine as an address of this process.
@@ -75,6 +78,9 @@ const fn fi(peer: PeerAddr) -> FiAddr {
 impl Port {
     /// Keeps something for the log; the first ones, when there are very many.
     pub(crate) fn note(&mut self, note: Note) {
+        if let Some(trace) = &mut self.trace {
+            trace.note(&note);
+        }
         if self.notes.len() < NOTES_MAX {
             self.notes.push(note);
         }
@@ -263,8 +269,8 @@ impl Port {
     }
 }
 
-impl TagPort for Port {
-    fn post(&mut self, post: &Post) -> Outcome {
+impl Port {
+    fn offer(&mut self, post: &Post) -> Outcome {
         let token = post.token();
         match *post.wire() {
             Wire::Connect { peer, tag } => {
@@ -292,6 +298,17 @@ impl TagPort for Port {
             Wire::FlushRead { addr, region } => self.flush(token, addr, region),
         }
     }
+}
+
+impl TagPort for Port {
+    #[inline]
+    fn post(&mut self, post: &Post) -> Outcome {
+        let outcome = self.offer(post);
+        if self.trace.is_some() {
+            self.trace_post(post, outcome);
+        }
+        outcome
+    }
 
     fn cancel(&mut self, token: Token) {
         if let Some(context) = self.contexts.of_token(token) {
@@ -302,12 +319,16 @@ impl TagPort for Port {
     }
 
     fn resolve(&mut self, name: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Cause> {
-        self.peers.resolve(name).map_err(|unresolved| {
+        let resolved = self.peers.resolve(name).map_err(|unresolved| {
             if let Unresolved::Refused(error) = &unresolved {
-                let (lane, text) = (Lane::data(0), error.to_string());
+                let (lane, text) = (Lane::data(RAIL), error.to_string());
                 self.note(Note::Peer { lane, text });
             }
             unresolved.cause()
-        })
+        })?;
+        if let Some(trace) = &mut self.trace {
+            trace.peer(Lane::data(RAIL), resolved.0, name);
+        }
+        Ok(resolved)
     }
 }

@@ -58,6 +58,9 @@ impl Core {
         while let Some(event) = engine.poll_event() {
             port.note(Note::Event(event));
         }
+        if let Some(trace) = &mut port.trace {
+            trace.flush();
+        }
     }
 
     fn harvest(&mut self) -> usize {
@@ -104,6 +107,9 @@ impl Demux<'_> {
     #[inline]
     fn entry(&mut self, tagged: &TaggedEntry) {
         let entry = tagged.entry();
+        if self.port.trace.is_some() {
+            self.port.trace_done(tagged);
+        }
         match self.port.contexts.finish(entry.context().cast()) {
             Some(Owner::Post(token)) => self.engine.on_local(token, entry.len() as u64),
             Some(Owner::Control(token, slot)) => {
@@ -144,7 +150,9 @@ impl Demux<'_> {
             errno: error.errno().code(),
             provider_errno: error.prov_errno(),
         };
-        let (token, rest) = match self.port.contexts.finish(error.context().cast()) {
+        let owner = self.port.contexts.finish(error.context().cast());
+        self.port.trace_failed(owner, cause);
+        let (token, rest) = match owner {
             Some(Owner::Post(token)) => (token, self.port.rest_of(error)),
             Some(Owner::Control(token, slot)) => {
                 self.port.give_slot(slot);

@@ -79,7 +79,7 @@ impl Trace {
     /// reads of our own memory go through.
     #[cold]
     pub(crate) fn post(&mut self, post: &Post, outcome: Outcome, own: u64) {
-        if self.is_repeated(post, outcome) {
+        if self.is_repeated(post.lane(), post.token(), outcome) {
             return;
         }
         let mut message = [0; CONTROL_BUFFER_BYTES];
@@ -120,18 +120,24 @@ impl Trace {
         self.keep(lane, record);
     }
 
-    fn is_repeated(&mut self, post: &Post, outcome: Outcome) -> bool {
-        let Some(busy) = self.busy.get_mut(post.lane().index()) else {
+    /// Whether this is an operation that the provider was too busy for the last time too.
+    pub(crate) fn is_repeated(
+        &mut self,
+        lane: ofi_rdma::Lane,
+        token: Token,
+        outcome: Outcome,
+    ) -> bool {
+        let Some(busy) = self.busy.get_mut(lane.index()) else {
             return false;
         };
-        let now = (outcome == Outcome::Busy).then(|| post.token());
+        let now = (outcome == Outcome::Busy).then_some(token);
         let repeated = now.is_some() && *busy == now;
         *busy = now;
         repeated
     }
 }
 
-const fn said(outcome: Outcome) -> ofi_trace::Outcome {
+pub(crate) const fn said(outcome: Outcome) -> ofi_trace::Outcome {
     match outcome {
         Outcome::Accepted => ofi_trace::Outcome::Accepted,
         Outcome::Completed => ofi_trace::Outcome::Injected,

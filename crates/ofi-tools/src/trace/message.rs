@@ -6,6 +6,8 @@ use ofi_rdma::wire::conn::Conn;
 use ofi_rdma::wire::ctrl::Ctrl;
 use ofi_rdma::{Base, Dialect as _, EpName, KeyWidth};
 
+use ofi_sendrecv::wire::Connect;
+
 use super::line::What;
 use super::names;
 
@@ -85,6 +87,20 @@ fn close(sign: char, message: &[u8]) -> Result<What, String> {
     Ok(What::new(sign, "CLOSE")
         .number("sender", close.send_comm_id.into())
         .number("ctrls", close.ctrl_count))
+}
+
+/// The connect message of SENDRECV (protocol 2c.10).
+pub(super) fn connect(sign: char, message: &[u8], context: Context) -> What {
+    match Connect::decode(message) {
+        Ok(connect) => {
+            let name = connect.name;
+            let name = name.bytes.get(..name.len.into()).unwrap_or(&[]);
+            What::new(sign, "connect")
+                .text("name", names::show(context.format, name))
+                .number("to_self", connect.to_self.into())
+        }
+        Err(why) => What::new(sign, "rubbish").text("why", format!("{why:?}")),
+    }
 }
 
 /// The parts of CQ data; the upper half is a length between peers of ours (docs/protocol.md).

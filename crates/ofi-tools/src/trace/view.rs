@@ -164,6 +164,9 @@ impl View {
         let (domain, lane) = (stamped.domain, stamped.lane);
         let what = match op {
             Op::Control => message::describe('>', message, self.context(domain)),
+            Op::TaggedSend if !message.is_empty() => {
+                message::connect('>', message, self.context(domain))
+            }
             _ => What::new('>', verb(op)).number("bytes", len),
         };
         let what = match op {
