@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::peer::{given_handle, peer_process};
 use common::{
     Buffer, Side, accept_from, breaking, config, connect, connect_to, finish, in_one_process,
     irecv, isend, listen, on_each_provider, pattern, sendrecv, until, until_error, wait,
@@ -342,10 +343,19 @@ fn sent_to_nobody(side: &Side, handle: &mut [u8; 128]) -> Option<ofi_net::NetErr
     until("the send to end", || side.net.test(request).transpose()).err()
 }
 
+/// shm of 1.22 follows a null pointer when an endpoint without tags is closed that was sent a tagged
+/// message (seen as a stack, below `fi_close`); `ofi_rxm` of 1.17 closes badly too.
 #[test]
 fn a_handle_of_the_other_protocol_has_a_clear_end() {
-    breaking(
+    common::on_providers(
         "a_handle_of_the_other_protocol_has_a_clear_end",
+        |provider| {
+            let sound = provider == "net" || provider == "tcp";
+            if !sound {
+                common::say("skipped: shm and rxm, closed with a message of the other protocol");
+            }
+            sound
+        },
         handles_of_the_other_protocol,
     );
 }
@@ -376,6 +386,38 @@ fn gone() {
 #[test]
 fn a_peer_that_is_gone_ends_its_requests_only() {
     breaking("a_peer_that_is_gone_ends_its_requests_only", gone);
+}
+
+const KILLED: &str = "a_killed_peer_ends_the_requests_that_wait_for_it";
+
+/// Another process connects, and is killed while a receive waits for it.
+fn killed() {
+    let mut settings = sendrecv();
+    settings.stall_fail_ms = Some(1000);
+    let side = Side::new(settings);
+    if let Some(mut handle) = given_handle() {
+        connect_to(&side.net, &mut handle);
+        until("to be killed", || None::<()>);
+    }
+    let (listener, handle) = listen(&side.net);
+    let other = peer_process(KILLED, &handle);
+    let recv = accept_from(&side.net, listener);
+    let mut sink = Buffer::new(&side.net, recv, vec![0; 64]);
+    let waiting = irecv(&side.net, recv, &mut sink, 0, 64);
+    other.kill();
+    let error = until_error("the receive to end", || side.net.test(waiting));
+    assert!(
+        [Code::Stalled, Code::Operation].contains(&error.code()),
+        "{error}"
+    );
+    // The receive was withdrawn: the memory is free.
+    assert_eq!(sink.free(&side.net, recv), [0; 64]);
+    side.net.close_recv(recv).unwrap();
+}
+
+#[test]
+fn a_killed_peer_ends_the_requests_that_wait_for_it() {
+    on_each_provider(KILLED, killed);
 }
 
 fn chosen(change: impl FnOnce(&mut Config)) -> (Protocol, String) {
