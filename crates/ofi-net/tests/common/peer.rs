@@ -17,10 +17,16 @@ pub fn given_handle() -> Option<[u8; 128]> {
 
 /// Another process with the same test and provider, which is given `handle`.
 pub fn peer_process(name: &str, handle: &[u8; 128]) -> Child {
+    peer_process_with(name, handle, &[])
+}
+
+/// The same, with more in its environment.
+pub fn peer_process_with(name: &str, handle: &[u8; 128], more: &[(String, String)]) -> Child {
     let provider = std::env::var("FI_PROVIDER").unwrap();
     let hex: String = handle.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut command = child(name, &provider);
     command.env(HANDLE, hex);
+    command.envs(more.iter().map(|(name, value)| (name, value)));
     Child(command.spawn().unwrap())
 }
 
@@ -71,8 +77,8 @@ impl Drop for Child {
     }
 }
 
-/// shm leaves its regions behind when its process is killed.
-fn remove_shared_memory(process: u32) {
+/// shm leaves its regions behind when its process is killed, or its endpoints are not closed.
+pub fn remove_shared_memory(process: u32) {
     let Ok(files) = std::fs::read_dir("/dev/shm") else {
         return;
     };

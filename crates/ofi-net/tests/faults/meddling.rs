@@ -79,6 +79,7 @@ static EP_FID: Table<b::fi_ops> = Table::new();
 static CM: Table<b::fi_ops_cm> = Table::new();
 static MSG: Table<b::fi_ops_msg> = Table::new();
 static RMA: Table<b::fi_ops_rma> = Table::new();
+static TAGGED: Table<b::fi_ops_tagged> = Table::new();
 
 thread_local! {
     /// In a call of the provider: what it opens for itself goes through the same tables, and is its own.
@@ -174,6 +175,9 @@ hook!(cq_open = DOMAIN.cq_open(
 ) -> c_int: |go| set_up("fi_cq_open", go, || {
     // SAFETY: opened.
     let object = unsafe { made("cq", out) };
+    // SAFETY: the attributes of the call.
+    let format = unsafe { (*attr).format };
+    with(|state| state.has_data_entries = format == b::FI_CQ_FORMAT_DATA);
     // SAFETY: as above.
     unsafe { CQ_FID.hook(&mut object.fid.ops, |ops| ops.close = Some(close_cq)); }
     // SAFETY: as above.
@@ -222,6 +226,11 @@ hook!(enable = EP_FID.control(fid: *mut b::fid, command: c_int, arg: *mut c_void
         ops.send = Some(send);
         ops.senddata = Some(senddata);
         ops.recv = Some(recv);
+    }); }
+    // SAFETY: as above.
+    unsafe { TAGGED.hook(&mut object.tagged, |ops| {
+        ops.send = Some(tsend);
+        ops.recv = Some(trecv);
     }); }
     // SAFETY: as above.
     unsafe { RMA.hook(&mut object.rma, |ops| {
@@ -273,6 +282,15 @@ hook!(recv = MSG.recv(
     context: *mut c_void
 ) -> isize: |go| post(ep, go));
 
+hook!(tsend = TAGGED.send(
+    ep: *mut b::fid_ep, buf: *const c_void, len: usize, desc: *mut c_void, peer: b::fi_addr_t, tag: u64,
+    context: *mut c_void
+) -> isize: |go| post(ep, go));
+hook!(trecv = TAGGED.recv(
+    ep: *mut b::fid_ep, buf: *mut c_void, len: usize, desc: *mut c_void, peer: b::fi_addr_t, tag: u64,
+    ignore: u64, context: *mut c_void
+) -> isize: |go| post(ep, go));
+
 /// As `hook!`, for operations with a remote key: it is the provider's own again.
 macro_rules! keyed {
     ($name:ident = RMA.$slot:ident($($arg:ident: $kind:ty),*)) => {
@@ -299,6 +317,9 @@ hook!(cq_read = CQ.read(cq: *mut b::fid_cq, buf: *mut c_void, count: usize) -> i
     }
     let got = go();
     let Ok(length) = usize::try_from(got) else { return got };
+    if !with(|state| state.has_data_entries) {
+        return got;
+    }
     // SAFETY: fi_cq(3): so many entries of the format DATA were written.
     let entries = unsafe { core::slice::from_raw_parts_mut(buf.cast::<b::fi_cq_data_entry>(), length) };
     let left = with(|state| state.tamper(cq.addr(), entries));

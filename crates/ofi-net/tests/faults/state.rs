@@ -47,6 +47,8 @@ pub(crate) struct State {
     pub(crate) disguise: Option<fn(u64) -> u64>,
     keys: HashMap<u64, u64>,
     pub(crate) tamper: Option<Tamper>,
+    /// Queues give entries of the format DATA, which can be tampered with.
+    pub(crate) has_data_entries: bool,
     errors: Vec<(usize, ErrorEntry)>,
 }
 
