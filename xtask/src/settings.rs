@@ -89,11 +89,13 @@ pub(crate) const CHECKS: [Load; 11] = [
 ];
 
 /// What is moved through every table of both plugins: few messages, of all sizes.
-pub(crate) const TABLE_CHECKS: [Load; 4] = [
+pub(crate) const TABLE_CHECKS: [Load; 6] = [
     light(2, 1, &SHORT),
     light(2, 4, &SHORT),
     shm(2, 1, &SHORT),
     shm(2, 4, &SHORT),
+    light(2, 1, &SHORT_WHOLE).sendrecv(),
+    shm(2, 1, &SHORT_WHOLE).sendrecv(),
 ];
 
 const SHORT: [&str; 7] = [
@@ -105,6 +107,9 @@ const SHORT: [&str; 7] = [
     "--max-size",
     "1M",
 ];
+
+/// Without messages longer than the room for them, which SENDRECV does not cut.
+const SHORT_WHOLE: [&str; 6] = ["check", "--check", "--messages", "300", "--max-size", "1M"];
 
 const WRAPS: [&str; 8] = [
     "check",

@@ -275,6 +275,8 @@ pub(crate) const STEPS: &[Step] = &[
     Step::each_table(TABLE_CHECKS[1]),
     Step::each_table(TABLE_CHECKS[2]),
     Step::each_table(TABLE_CHECKS[3]),
+    Step::each_table(TABLE_CHECKS[4]),
+    Step::each_table(TABLE_CHECKS[5]),
     Step::perf("verified bytes", CHECKS[6]).needs(&[Need::Built, Need::Namespaces]),
     Step::perf("verified bytes", CHECKS[7]).needs(&[Need::Built, Need::Namespaces]),
     Step::perf("verified bytes", CHECKS[8]),
