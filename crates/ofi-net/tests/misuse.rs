@@ -298,9 +298,10 @@ fn handle_used_twice() {
     b.net.close_recv(recv).unwrap();
 }
 
+/// Trap 8: the state of a connect lies in the handle. A used one is told apart, whoever brings it.
 #[test]
-fn a_handle_serves_one_connect() {
-    in_one_process("a_handle_serves_one_connect", handle_used_twice);
+fn trap_08_a_handle_serves_one_connect() {
+    in_one_process("trap_08_a_handle_serves_one_connect", handle_used_twice);
 }
 
 /// Rail counts that differ: both are told which numbers, and by what variable they are set.

@@ -1,5 +1,5 @@
 //! Traps of protocol section 4 that lie in this crate and in no other test file (22, 23, 32:
-//! `registration.rs`; 25: `endpoints.rs`; 6: `agreement.rs`; 27, 34: unit tests).
+//! `registration.rs`; 25: `endpoints.rs`; 6: `agreement.rs`; 8: `misuse.rs`; 27, 34: unit tests).
 #![expect(clippy::unwrap_used, reason = "test code")]
 
 mod common;
@@ -76,6 +76,40 @@ fn trap_19_many_receivers_run_ahead() {
             source.free(&a.net, send);
             assert!(sink.free(&b.net, recv) == pattern(seed, 128 * 100));
         }
+    });
+}
+
+/// Trap 24: a caller that only posts still moves what it posted, on every rail, also with one control
+/// rail: looking for a CTRL looks at all completion queues.
+#[test]
+fn trap_24_posting_alone_moves_every_rail() {
+    in_one_process("trap_24_posting_alone_moves_every_rail", || {
+        const BIG: usize = 4 << 20;
+        const COUNT: usize = 4;
+        let one_control_rail = || Config {
+            rr_ctrl_msg: false,
+            ..config(4)
+        };
+        let (a, b) = (Side::new(one_control_rail()), Side::new(one_control_rail()));
+        let (send, recv) = connect(&a.net, &b.net);
+        let mut source = Buffer::new(&a.net, send, pattern(1, BIG));
+        let mut sink = Buffer::new(&b.net, recv, vec![0; COUNT * BIG]);
+        let mut waiting: Vec<_> = (0..COUNT)
+            .map(|n| irecv(&b.net, recv, &mut sink, n * BIG, BIG))
+            .collect();
+        let (at, mr, mut posted) = (source.at(0), source.mr, Vec::new());
+        let start = Instant::now();
+        // Nothing but isend on this side from here on: beyond the fourth no CTRL is ever there.
+        while !waiting.is_empty() {
+            // SAFETY: the buffer outlives the transport's use of it.
+            posted.extend(unsafe { a.net.isend(send, at, BIG, Some(mr)) }.unwrap());
+            waiting.retain(|&request| b.net.test(request).unwrap().is_none());
+            assert!(start.elapsed() < PATIENCE, "{} wait", waiting.len());
+        }
+        for &request in posted.iter().take(COUNT) {
+            wait(&a.net, request);
+        }
+        assert!(sink.bytes.chunks(BIG).all(|part| *part == **source.bytes));
     });
 }
 

@@ -293,3 +293,50 @@ pub unsafe fn test(request: *mut c_void, done: *mut c_int, size: *mut c_int) -> 
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::{dangling_mut, null_mut};
+
+    fn group(n: c_int, data: *mut *mut c_void, sizes: *mut c_int) -> Group<c_int> {
+        let mhandles = data;
+        Group {
+            n,
+            data,
+            sizes,
+            mhandles,
+        }
+    }
+
+    fn refusal(group: &Group<c_int>) -> String {
+        // SAFETY: what is not NULL is readable, or not looked at for its count: that is the test.
+        match unsafe { group.single(abi::INVALID_ARGUMENT) } {
+            Ok(message) => panic!("{message:?}"),
+            Err(fail) => format!("{:?}", fail.error.code()),
+        }
+    }
+
+    /// Trap 18: the count is looked at before any array, and arrays are read only, sizes of 0 included.
+    #[test]
+    fn trap_18_the_callers_arrays_are_read_only_and_not_beyond_their_count() {
+        for n in [0, -1, 2, 8, c_int::MAX] {
+            // No address that can be read.
+            let nowhere = group(n, dangling_mut(), dangling_mut());
+            assert!(refusal(&nowhere).contains("Grouped"), "{n}");
+            assert!(
+                refusal(&group(n, null_mut(), null_mut())).contains("Grouped"),
+                "{n}"
+            );
+        }
+        assert!(refusal(&group(1, null_mut(), null_mut())).contains("NullArgument"));
+        // Memory that a write would end the process in.
+        static SIZES: [c_int; 1] = [0];
+        static DATA: [usize; 1] = [0x5000];
+        let sizes = SIZES.as_ptr().cast_mut();
+        let group = group(1, DATA.as_ptr().cast_mut().cast(), sizes);
+        // SAFETY: one entry is readable.
+        let message = unsafe { group.single(abi::INVALID_ARGUMENT) };
+        assert!(message.is_ok_and(|m| m.size == 0 && m.data.addr() == 0x5000));
+    }
+}
