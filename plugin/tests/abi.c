@@ -135,6 +135,20 @@ static void check_strangers(struct net *net)
     }
 }
 
+/* v4 reads *comm: one that is there is success for connect, and 2 for accept. */
+static void check_v4_inputs(struct net *net)
+{
+    char handle[OFI_NEURON_HANDLE_BYTES_V4], before[OFI_NEURON_HANDLE_BYTES_V4];
+    void *listener, *given = (void *)0x77, *comm = given;
+    EXPECT(0, net->v4->listen(0, handle, &listener));
+    memcpy(before, handle, sizeof handle);
+    EXPECT(0, net->v4->connect(0, handle, &comm));
+    CHECK(comm == given && !memcmp(before, handle, sizeof handle), "connect did something");
+    EXPECT(2, net->v4->accept(listener, &comm));
+    CHECK(comm == given, "accept did something");
+    EXPECT(0, net->v4->closeListen(listener));
+}
+
 static void check_properties(struct net *net)
 {
     int devices;
@@ -284,6 +298,7 @@ int main(int argc, char **argv)
     CHECK(warnings == 0, "a healthy init warns: %s", last_warning);
     check_nulls(&net);
     check_strangers(&net);
+    check_v4_inputs(&net);
     check_properties(&net);
     check_objects(&net);
     check_health(&net);

@@ -192,8 +192,11 @@ fn outcome_is_room(bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn a_receive_that_is_too_short_has_a_clear_end() {
-    breaking("a_receive_that_is_too_short_has_a_clear_end", too_short);
+fn trap_29_a_receive_that_is_too_short_has_a_clear_end() {
+    breaking(
+        "trap_29_a_receive_that_is_too_short_has_a_clear_end",
+        too_short,
+    );
 }
 
 /// A connection given up before its time leaves nothing: its receive is cancelled, closing is quick.
@@ -245,8 +248,8 @@ fn second_sender() {
 }
 
 #[test]
-fn two_senders_on_one_tag_do_not_mix() {
-    in_one_process("two_senders_on_one_tag_do_not_mix", second_sender);
+fn trap_29_two_senders_on_one_tag_do_not_mix() {
+    in_one_process("trap_29_two_senders_on_one_tag_do_not_mix", second_sender);
 }
 
 /// A stranger sends rubbish where connect messages are awaited; real connections go on.

@@ -113,6 +113,35 @@ fn trap_24_posting_alone_moves_every_rail() {
     });
 }
 
+/// Trap 30: a host that tells no product name (or any other fact) is no crash, and eager messages longer
+/// than a stripe are a contradiction with a negative errno, never a positive code.
+#[test]
+fn trap_30_a_silent_host_and_a_contradiction_are_no_surprise() {
+    on_each_provider(
+        "trap_30_a_silent_host_and_a_contradiction_are_no_surprise",
+        || {
+            let silent = Config {
+                fs_root: "/nonexistent".into(),
+                ..config(1)
+            };
+            let side = Side::new(silent);
+            let (listener, _) = common::listen(&side.net);
+            side.net.close_listen(listener).unwrap();
+            assert!(side.net.properties(0).unwrap().pci_path.is_none());
+            let contradiction = Config {
+                eager_max: Some(8192),
+                min_stripe_bytes: 4096,
+                ..config(1)
+            };
+            let error = Transport::init(contradiction, Arc::new(NoLog)).unwrap_err();
+            assert_eq!(
+                (error.code(), error.errno()),
+                (Code::Contradiction, -libc::EINVAL)
+            );
+        },
+    );
+}
+
 /// Trap 31: opening takes the device's lock and then the registry's, closing and looking take none of a
 /// device while they hold a domain's: threads that do all of it at once come to an end.
 #[test]

@@ -1,4 +1,5 @@
-//! The tests that docs/field-reports.md names exist, and every row of it has one or says why not.
+//! The tests that docs/field-reports.md and docs/conformance.md name exist, and every row of them has one
+//! or says why not.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +7,15 @@ use std::path::Path;
 use super::files::TextFile;
 use super::lexer;
 
-/// Where the tables are.
+/// Where the answers to the catalogue are.
 const PAGE: &str = "docs/field-reports.md";
+
+/// Where the points of the protocol are.
+const POINTS_PAGE: &str = "docs/conformance.md";
+
+/// The points of the protocol, and how many of each there are: traces B, what a BASE peer cannot bear
+/// (2.k), details (2.l), traps (4).
+const POINTS: [(&str, usize); 4] = [("B", 9), ("K", 7), ("L", 8), ("TRAP", 34)];
 
 /// The catalogue of reports that the page answers, beside the checkout of those who have it.
 const CATALOGUE: &str = "../shared/reference/field-reports.md";
@@ -20,13 +28,36 @@ const REASONS: [&str; 3] = ["later:", "does not apply:", "hardware:"];
 
 /// Named tests that are not there, rows that name none and say no reason, and ids that come twice.
 pub(super) fn check(files: &[TextFile]) -> Vec<String> {
-    let Some(page) = files.iter().find(|file| file.path == PAGE) else {
-        return vec![format!("{PAGE}: missing")];
+    let mut faults = check_page(files, PAGE);
+    faults.extend(check_page(files, POINTS_PAGE));
+    faults.extend(missing_points(files));
+    faults
+}
+
+/// Points of the protocol without a row.
+fn missing_points(files: &[TextFile]) -> Vec<String> {
+    let page = files.iter().find(|file| file.path == POINTS_PAGE);
+    let rows = page.map_or(Vec::new(), |page| rows(&page.text));
+    let wanted = POINTS.iter().flat_map(|&(kind, count)| {
+        (1..=count).map(move |n| match kind {
+            "TRAP" => format!("{kind}-{n:02}"),
+            _ => format!("{kind}-{n}"),
+        })
+    });
+    let missing = wanted.filter(|id| !rows.iter().any(|row| row.id == id));
+    missing
+        .map(|id| format!("{POINTS_PAGE}: no row for {id}"))
+        .collect()
+}
+
+fn check_page(files: &[TextFile], path: &str) -> Vec<String> {
+    let Some(page) = files.iter().find(|file| file.path == path) else {
+        return vec![format!("{path}: missing")];
     };
     let rows = rows(&page.text);
     let mut faults = Vec::new();
     for (at, row) in rows.iter().enumerate() {
-        let fault = |what: String| format!("{PAGE}: {}: {what}", row.id);
+        let fault = |what: String| format!("{path}: {}: {what}", row.id);
         if rows[..at].iter().any(|before| before.id == row.id) {
             faults.push(fault("a second row".to_owned()));
         }
@@ -38,11 +69,11 @@ pub(super) fn check(files: &[TextFile]) -> Vec<String> {
                 "neither a test as `file::name` nor \"{wanted}\""
             )));
         }
-        for (path, name) in tests {
-            match files.iter().find(|file| file.path == path) {
-                None => faults.push(fault(format!("there is no file {path}"))),
+        for (place, name) in tests {
+            match files.iter().find(|file| file.path == place) {
+                None => faults.push(fault(format!("there is no file {place}"))),
                 Some(file) if !has_test(file, name) => {
-                    faults.push(fault(format!("{path} has no test {name}")));
+                    faults.push(fault(format!("{place} has no test {name}")));
                 }
                 Some(_) => {}
             }
@@ -141,7 +172,7 @@ fn has_call(code: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{check, unanswered};
+    use super::{PAGE, check_page, missing_points, unanswered};
     use crate::tidy::files::TextFile;
 
     fn file(path: &str, text: &str) -> TextFile {
@@ -156,12 +187,13 @@ mod tests {
             "# X\n\n| id | fault | guarded by |\n|---|---|---|\n| REG-01 | a \\| b | {cell} |\n"
         );
         let unit = "fn plain() {}\n#[cfg(test)]\nmod tests {\n#[test]\n#[expect(x, reason = \"y\")]\nfn one() {}\n}";
-        check(&[
+        let files = [
             file("docs/field-reports.md", &page),
             file("crates/a/src/x.rs", unit),
             file("crates/a/tests/y.rs", "fn by_macro(info: &Info) {}"),
             file("plugin/tests/z.c", "static void stage(void)\n{\n}"),
-        ])
+        ];
+        check_page(&files, PAGE)
     }
 
     #[test]
@@ -200,9 +232,20 @@ mod tests {
     #[test]
     fn a_row_comes_once_and_the_page_exists() {
         let twice = "| REG-01 | a | later: x |\n| REG-01 | b | later: y |\n";
-        let found = check(&[file("docs/field-reports.md", twice)]);
+        let found = check_page(&[file("docs/field-reports.md", twice)], PAGE);
         assert_eq!(found, ["docs/field-reports.md: REG-01: a second row"]);
-        assert_eq!(check(&[]).len(), 1);
+        assert_eq!(check_page(&[], PAGE).len(), 1);
+    }
+
+    #[test]
+    fn every_point_of_the_protocol_has_a_row() {
+        let rows: String = (1..=34)
+            .map(|n| format!("| TRAP-{n:02} | x | y |\n"))
+            .collect();
+        let found = missing_points(&[file("docs/conformance.md", &rows)]);
+        assert_eq!(found.len(), 9 + 7 + 8);
+        assert_eq!(found[0], "docs/conformance.md: no row for B-1");
+        assert_eq!(missing_points(&[]).len(), 9 + 7 + 8 + 34);
     }
 
     #[test]
