@@ -89,6 +89,16 @@ fn one_sided_calls_change_remote_memory_and_nothing_around_it() {
 }
 
 #[test]
+fn an_optional_receive_is_done_early_where_that_can_be() {
+    let settings = [
+        ("OFI_NCCL_EAGER_MAX_SIZE", "-1"),
+        ("OFI_NCCL_FORCE_NUM_RAILS", "2"),
+    ];
+    run("optional", &["6"], &settings);
+    run("optional", &["5"], &[("OFI_NCCL_EAGER_MAX_SIZE", "-1")]);
+}
+
+#[test]
 fn bad_handles_and_garbage_are_errors_within_the_deadline() {
     run("badhandle", &[], &SHORT);
 }
