@@ -109,6 +109,16 @@ fn a_peer_killed_at_any_stage_is_an_error_within_the_deadline() {
 }
 
 #[test]
+fn a_peer_killed_at_any_stage_of_sendrecv_is_an_error_within_the_deadline() {
+    let [connect, stall] = PATIENT;
+    run(
+        "killed",
+        &[],
+        &[connect, stall, ("OFI_NCCL_PROTOCOL", "SENDRECV")],
+    );
+}
+
+#[test]
 fn abort_on_error_ends_the_process_but_for_a_close_after_fini() {
     run("abort", &[], &[("OFI_NCCL_ABORT_ON_ERROR", "1")]);
 }
