@@ -80,15 +80,16 @@ impl Engine {
     }
 
     /// Whether waiting for a region makes sense: an operation on it is queued or at the provider, or a
-    /// communicator that has not failed has a request on it. O(requests): for deregistration.
+    /// communicator that has not failed has a request on it to which something will still happen.
+    /// Requests that are over, or of a failed communicator, only wait for their `test`. O(requests): for
+    /// deregistration.
     #[must_use]
     pub fn region_awaited(&self, region: RegionId) -> bool {
         let failed = |r: &Request| self.comms.get(r.comm).is_none_or(|c| c.failure.is_some());
-        self.region_refs(region) > 0
-            && self
-                .requests
-                .iter()
-                .any(|(_, r)| r.buffer.region == region && !(r.is_quiet() && failed(r)))
+        let over = |r: &Request| matches!(r.state, ReqState::Done | ReqState::Short);
+        let waits = |r: &Request| !(r.is_quiet() && (over(r) || failed(r)));
+        let mut requests = self.requests.iter();
+        self.region_refs(region) > 0 && requests.any(|(_, r)| r.buffer.region == region && waits(r))
     }
 
     /// Communicators there are, those included that were closed and still drain.

@@ -87,7 +87,7 @@ fn wait_quiet(domain: &Domain, region: Key) -> Result<(), NetError> {
         let quiet = domain.enter(|core| {
             let Core { engine, port, .. } = &mut *core;
             port.regions.sweep(|id| engine.region_refs(id));
-            // The requests of a failed communicator wait for nothing but their `test`.
+            // Requests that are over, or whose communicator failed, wait for nothing but their `test`.
             if !engine.region_awaited(RegionId(region.index())) {
                 return Ok(true);
             }

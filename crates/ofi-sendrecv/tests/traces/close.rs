@@ -78,6 +78,21 @@ fn nothing_is_left_of_receives_in_flight() {
     b.baseline();
 }
 
+/// What is done and was not tested holds up no deregistration: nothing will happen to it any more.
+#[test]
+fn a_region_whose_requests_are_over_is_not_awaited() {
+    let mut b = Bench::default();
+    let (receiver, ..) = b.receiver(b'P');
+    let request = b.irecv(receiver, 0, 8);
+    let posted = b.post();
+    assert!(b.engine.region_awaited(REGION), "its bytes may still come");
+    b.engine.on_local(posted.token, 8);
+    assert_eq!(b.engine.region_refs(REGION), 1, "until its test");
+    assert!(!b.engine.region_awaited(REGION));
+    b.done(request, 8);
+    assert_eq!(b.engine.region_refs(REGION), 0);
+}
+
 #[test]
 fn nothing_is_left_of_sends_in_flight() {
     let mut b = Bench::default();
