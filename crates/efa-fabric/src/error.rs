@@ -162,7 +162,8 @@ impl FabricError {
             }
             ("fi_getinfo", Errno::ENOSYS) => "the library is older than the API asked for",
             ("fi_mr_regattr", Errno::ENOMEM) => {
-                "locked memory may be limited (`ulimit -l`), or the device is out of regions"
+                "locked memory may be limited (`ulimit -l`), the device may be out of regions, or the \
+                 region has more pages than it takes (huge pages are fewer)"
             }
             ("fi_mr_regattr", Errno::ENOKEY) => "another region of this domain has this key",
             ("fi_recv" | "fi_recvmsg", Errno::ENOMEM) => {
@@ -292,7 +293,10 @@ mod tests {
             text.starts_with("fi_mr_regattr of 4096 bytes failed: FI_ENOMEM (12)"),
             "{text}"
         );
-        assert!(text.contains("ulimit -l"), "{text}");
+        assert!(
+            text.contains("ulimit -l") && text.contains("huge pages"),
+            "{text}"
+        );
     }
 
     #[test]

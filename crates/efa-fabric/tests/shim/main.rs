@@ -178,6 +178,29 @@ fn an_error_may_come_late_and_has_the_devices_words() {
     assert_eq!(error.text(), "the device says no \u{fffd}");
 }
 
+/// A provider writes as many bytes of details as it is told there is room for, at every error.
+#[test]
+fn details_of_any_length_stay_in_their_room() {
+    let Some((domain, mut port, _)) = port("details_of_any_length") else {
+        return;
+    };
+    with(|state| state.long_details = true);
+    let mut lengths = Vec::new();
+    for _ in 0..100 {
+        let ticket = pending(port.recv(buffer(&domain)).expect("recv"));
+        with(|state| state.errors = 1);
+        assert_eq!(port.poll(), Ok(1));
+        let Err(OperationError::Failed(error)) = ticket.take().expect("done").outcome else {
+            panic!("no error")
+        };
+        assert!(error.text().bytes().all(|byte| byte == b'x'));
+        lengths.push(error.text().len());
+    }
+    lengths.dedup();
+    assert!(lengths.len() == 1 && lengths[0] > 0, "{lengths:?}");
+    assert_no_violations();
+}
+
 #[test]
 fn a_broken_queue_is_an_error_of_the_call() {
     let Some((domain, mut port, _)) = port("a_broken_queue") else {

@@ -45,6 +45,8 @@ pub(crate) struct State {
     /// none yet.
     pub(crate) errors: usize,
     pub(crate) errors_late: usize,
+    /// Details are as long as there is room for, and then some.
+    pub(crate) long_details: bool,
     /// What reading the queue says, if not 0.
     pub(crate) queue_failure: isize,
     /// What inserting an address says.
@@ -204,7 +206,11 @@ unsafe extern "C" fn cq_readerr(_: *mut b::fid_cq, entry: *mut fi_cq_err_entry, 
         entry.op_context = op.map_or(ptr::null_mut(), |op| op.context);
         entry.err = -e::FI_EIO;
         entry.prov_errno = 4242;
-        let words = b"the device says no \xff";
+        let long = [b'x'; 4096];
+        let words: &[u8] = match state.long_details {
+            true => &long,
+            false => b"the device says no \xff",
+        };
         let len = words.len().min(entry.err_data_size);
         // SAFETY: the caller's buffer has err_data_size bytes.
         unsafe { entry.err_data.cast::<u8>().copy_from(words.as_ptr(), len) };

@@ -418,3 +418,37 @@ fn stuck() {
 fn objects_that_do_not_close_are_left_and_counted() {
     in_one_process("objects_that_do_not_close_are_left_and_counted", stuck);
 }
+
+/// A region that the provider does not give up: the device ends, with the reason, and its peer goes on.
+fn stuck_region() {
+    let (a, b) = two(2);
+    let other = Side::new(config(2));
+    let (hit, spared) = (connect(&a.net, &b.net), connect(&b.net, &other.net));
+    message(&a, &b, hit, 300_000);
+    let source = Buffer::new(&a.net, hit.0, vec![0; 4096]);
+    with(|state| state.stuck = Some("mr"));
+    let error = a.net.dereg_mr(hit.0, source.mr).unwrap_err();
+    with(|state| state.stuck = None);
+    assert_eq!(
+        (error.code(), error.errno()),
+        (Code::Deregister, -libc::EBUSY)
+    );
+    let (mut handle, mr) = ([0; 128], source.mr);
+    let later = [
+        a.net.listen(0, &mut handle).err(),
+        a.net.dereg_mr(hit.0, mr).err(),
+        a.net.mr_key(mr).err(),
+    ];
+    for error in later {
+        let text = error.unwrap().to_string();
+        assert!(text.contains("OFI-E0504"), "the first reason: {text}");
+    }
+    // Its end waits for nothing, and is no panic.
+    drop(a);
+    message(&b, &other, spared, 300_000);
+}
+
+#[test]
+fn a_region_that_does_not_close_ends_its_device() {
+    in_one_process("a_region_that_does_not_close_ends_its_device", stuck_region);
+}
