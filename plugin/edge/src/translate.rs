@@ -119,6 +119,17 @@ mod tests {
         assert!(other.iter().all(|&errno| of_errno(errno) == 2));
     }
 
+    /// 0 to 6 is what all versions of both tables know; a failure is never success, nor 1, which is CUDA's.
+    #[test]
+    fn every_error_has_a_result_that_callers_know() {
+        let results = (-512..=512).filter(|&errno| errno != 0).map(of_errno);
+        let codes = Code::ALL.iter();
+        let codes = codes.map(|&code| Fail::from(NetError::new(code, "x")).result());
+        for result in results.chain(codes) {
+            assert!((2..=6).contains(&result), "{result}");
+        }
+    }
+
     #[test]
     fn not_initialised_is_an_invalid_argument() {
         assert_eq!(
