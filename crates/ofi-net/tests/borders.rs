@@ -9,8 +9,10 @@ use common::{
     wait,
 };
 use core::ptr::null_mut;
+use core::time::Duration;
 use ofi_net::log::Level;
 use ofi_net::{CommWord, Config, Protocol, ReqWord};
+use std::time::Instant;
 
 /// Limits of providers and of ours, in bytes: immediates and headers, cache lines, inject and inline
 /// sizes, pages, eager messages, stripes, buffers of rxm.
@@ -174,6 +176,7 @@ fn close_after_flush(config: &Config) {
         if let Some(flush) = flush.filter(|_| round % 3 != 0) {
             wait(&b.net, flush);
         }
+        let start = Instant::now();
         if round % 2 == 0 {
             b.net.close_recv(recv).unwrap();
             // Named by another communicator of the domain.
@@ -182,6 +185,8 @@ fn close_after_flush(config: &Config) {
             sink.free(&b.net, recv);
             b.net.close_recv(recv).unwrap();
         }
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(4), "it was waited for: {took:?}");
         source.free(&a.net, send);
         a.net.close_send(send).unwrap();
     }
