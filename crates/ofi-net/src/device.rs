@@ -1,23 +1,19 @@
 //! A device: a group of NICs, what is told of it, and the domains over it once they are needed.
 //!
-//! One domain for the process, or one for each thread that listens or connects
-//! (`OFI_NCCL_DOMAIN_PER_THREAD`, protocol 2d.1). A thread's domain outlives the thread as long as it
-//! has communicators, which any thread may use; then it is handed to the next thread that needs
-//! one. So there are never more than the most threads that had communicators at one time.
-//!
+//! Whose they are, the process's or each a thread's, stands in [`crate::owners`].
 //! With an endpoint for each communicator of a peer (`OFI_NCCL_ENDPOINT_PER_COMM`), that one domain
 //! listens and sends, and receive communicators are on others (see [`crate::peer_sets`]).
 
 use crate::config::Config;
-use crate::domain::{Domain, Plan};
+use crate::domain::{Domain, Plan, Seat};
 use crate::early;
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
+use crate::owners::{Owner, Owners};
 use crate::peer_sets::PeerSets;
 use crate::properties::Properties;
-use crate::registry::{Registry, Seat};
+use crate::registry::Registry;
 use crate::select::{self, Nic};
-use crate::thread::ThreadId;
 use crate::trace::TraceFile;
 use crate::transport::Traffic;
 use efa_fabric::{Info, InfoBuf, Library};
@@ -33,32 +29,15 @@ pub(crate) struct Device {
     properties: Properties,
     /// The domains of its receive communicators, with an endpoint for each communicator of a peer.
     peer_sets: Mutex<PeerSets>,
-    /// Its other domains. Held while one is opened, so that one thread opens and the others wait for it.
-    domains: Mutex<Vec<Owned>>,
-}
-
-/// A domain of the device, and whose it is.
-#[derive(Debug)]
-struct Owned {
-    owner: Owner,
-    /// Number of the domain in the registry.
-    number: usize,
-}
-
-/// Who finds a domain at listen and connect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
-    /// Every thread.
-    Process,
-    /// One thread.
-    Thread(ThreadId),
+    /// Its other domains.
+    owners: Owners,
 }
 
 /// What a domain is opened with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening<'a> {
     /// Where it gets its number.
-    pub(crate) registry: &'a Registry,
+    pub(crate) registry: &'a Registry<Domain>,
     /// The settings.
     pub(crate) config: &'a Config,
     /// Where its lines go.
@@ -111,7 +90,7 @@ impl Device {
             rails,
             properties,
             peer_sets: Mutex::default(),
-            domains: Mutex::new(Vec::new()),
+            owners: Owners::new(index),
         })
     }
 
@@ -141,26 +120,9 @@ impl Device {
     /// A rail could not be opened, or the transport has no room for more domains; nothing is left
     /// open, and the next call tries again.
     pub(crate) fn domain<'a>(&self, opening: &Opening<'a>) -> Result<&'a Seat, NetError> {
-        let owner = if opening.config.is_domain_per_thread() {
-            Owner::Thread(ThreadId::current())
-        } else {
-            Owner::Process
-        };
-        // Nothing is left half done by a panic inside: an entry is made at the end.
-        let mut domains = self.domains.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = match domains.iter().find(|owned| owned.owner == owner) {
-            Some(owned) => Some(owned.number),
-            None => inherit(&mut domains, owner, opening.registry),
-        };
-        if let Some(seat) = number.and_then(|number| opening.registry.get(number)) {
-            return Ok(seat);
-        }
-        let seat = opening
-            .registry
-            .add(self.index, || self.open(domains.len(), opening))?;
-        let number = seat.number();
-        domains.push(Owned { owner, number });
-        Ok(seat)
+        let owner = Owner::of_call(opening.config);
+        let open = |others| self.open(others, opening);
+        self.owners.domain(owner, opening.registry, open)
     }
 
     /// The domains of receive communicators; held from choosing one to being on it.
@@ -186,8 +148,7 @@ impl Device {
         {
             return Ok(seat);
         }
-        let others = opening.registry.iter();
-        let others = others.filter(|seat| seat.device == self.index).count();
+        let others = opening.registry.of_device(self.index).count();
         let seat = opening
             .registry
             .add(self.index, || self.open(others, opening))?;
@@ -247,19 +208,6 @@ impl Device {
         });
         classed.collect()
     }
-}
-
-/// Gives `owner` a domain whose thread has ended and that has no communicators left.
-fn inherit(domains: &mut [Owned], owner: Owner, registry: &Registry) -> Option<usize> {
-    let left = domains.iter_mut().find(|owned| match owned.owner {
-        Owner::Thread(thread) => {
-            let seat = registry.get(owned.number);
-            thread.is_gone() && seat.is_some_and(|seat| seat.domain.is_unused())
-        }
-        Owner::Process => false,
-    })?;
-    left.owner = owner;
-    Some(left.number)
 }
 
 /// Which NICs make a device (decision 39, protocol 2h.3).

@@ -14,6 +14,7 @@ use crate::quirks;
 use crate::rail::{LaneEnd, Port};
 use crate::region::{Addressing, Registrar};
 use crate::regions::Regions;
+use crate::registry::{self, Seated};
 use crate::report::{Note, Reporter};
 use crate::rx::{EAGER_BYTES_MIN, Limits, Receives};
 use crate::slab::{FLUSH_PAGE, Slab};
@@ -31,6 +32,9 @@ use std::sync::{Arc, MutexGuard};
 /// Control messages that can be at the provider before the pool of their slots grows, and by how
 /// many it grows.
 const SEND_SLOTS: u32 = 16;
+
+/// One domain with its number.
+pub(crate) type Seat = registry::Seat<Domain>;
 
 /// One domain.
 #[derive(Debug)]
@@ -161,12 +165,6 @@ impl Domain {
         self.inside(core, |core| Ok(f(core))).ok()
     }
 
-    /// Whether it works and no communicator is open on it.
-    pub(crate) fn is_unused(&self) -> bool {
-        let unused = self.attempt(|core| Ok(Some(core.open.is_empty())));
-        matches!(unused, Ok(Some(true)))
-    }
-
     #[inline]
     fn inside<R>(
         &self,
@@ -203,9 +201,16 @@ impl Domain {
             core.poison.get_or_insert(error);
         }
     }
+}
+
+impl Seated for Domain {
+    fn is_unused(&self) -> bool {
+        let unused = self.attempt(|core| Ok(Some(core.open.is_empty())));
+        matches!(unused, Ok(Some(true)))
+    }
 
     /// Ends the domain: see [`Core::shut_down`].
-    pub(crate) fn shut_down(self, bound_ms: u64) {
+    fn shut_down(self, bound_ms: u64) {
         let Self {
             lock,
             log,

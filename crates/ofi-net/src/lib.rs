@@ -18,7 +18,7 @@
 //! | module | what |
 //! |---|---|
 //! | `transport` | the API that the plugins are skins of; the traffic class of all it sends |
-//! | `device`, `registry`, `peer_sets` | a device, its domains by number, those of peers |
+//! | `device`, `registry`, `owners`, `peer_sets` | a device, its domains by number, those of threads, those of peers |
 //! | `domain`, `open` | rails with one engine over them behind a lock; how rails are opened |
 //! | `progress` | one pass: harvest, demultiplex, pump, refill |
 //! | `rail` | one engine operation to one libfabric call |
@@ -54,6 +54,7 @@ mod handle_state;
 mod handle_words;
 pub mod log;
 mod open;
+mod owners;
 mod pages;
 pub mod params;
 mod peer_sets;

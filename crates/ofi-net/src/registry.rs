@@ -7,9 +7,10 @@
 //! A device has one domain, or several (one a thread, one a communicator of a peer); the numbers
 //! are the transport's. A seat is taken once and kept to the end of the transport, so looking one up
 //! is one load and no count: what is given up by its user (a thread that ended) is handed to the
-//! next one instead of being closed (see [`crate::device`]).
+//! next one instead of being closed (see [`crate::owners`]).
+//!
+//! All domains of a transport speak one protocol; which, is the type of what sits here.
 
-use crate::domain::Domain;
 use crate::error::{Code, NetError};
 use crate::handle_state::random_u64;
 use crate::handle_words::{CommWord, DOMAINS_MAX, MrWord, Parts, ReqWord};
@@ -20,19 +21,28 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 /// Longest that each domain may take at the end when there are very many, milliseconds.
 const CLOSE_SHARE_MIN_MS: u64 = 20;
 
+/// What takes a seat: a domain of one protocol or the other.
+pub(crate) trait Seated {
+    /// Whether it works and no communicator is open on it.
+    fn is_unused(&self) -> bool;
+
+    /// Ends it, within a bound.
+    fn shut_down(self, bound_ms: u64);
+}
+
 /// A domain with its number.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct Seat<D> {
     number: usize,
     /// On the generations in words, so that words of an earlier instance are stale in this one.
     salt: u32,
     /// Index of its device.
     pub(crate) device: usize,
     /// What speaks the protocol.
-    pub(crate) domain: Domain,
+    pub(crate) domain: D,
 }
 
-impl Seat {
+impl<D> Seat<D> {
     /// Number of the domain in the transport.
     pub(crate) const fn number(&self) -> usize {
         self.number
@@ -80,13 +90,13 @@ impl Seat {
 
 /// All domains of a transport.
 #[derive(Debug)]
-pub(crate) struct Registry {
-    seats: Box<[OnceLock<Seat>]>,
+pub(crate) struct Registry<D> {
+    seats: Box<[OnceLock<Seat<D>>]>,
     /// How many seats are taken; held while one is.
     taken: Mutex<usize>,
 }
 
-impl Registry {
+impl<D> Registry<D> {
     /// No domains.
     pub(crate) fn new() -> Self {
         Self::with_room(DOMAINS_MAX)
@@ -106,16 +116,98 @@ impl Registry {
 
     /// The domain of that number, if there is one.
     #[inline]
-    pub(crate) fn get(&self, number: usize) -> Option<&Seat> {
+    pub(crate) fn get(&self, number: usize) -> Option<&Seat<D>> {
         self.seats.get(number)?.get()
     }
 
+    /// The domain behind a word, and the key in its tables.
+    #[inline]
+    fn opened(&self, parts: Option<Parts>) -> Option<(&Seat<D>, Key)> {
+        let parts = parts?;
+        let seat = self.get(parts.domain)?;
+        Some((seat, seat.key(parts)))
+    }
+
+    /// The domain of a communicator, and its key there.
+    ///
+    /// # Errors
+    /// A word that names no domain; whether it names a communicator of that domain is seen inside.
+    #[inline]
+    pub(crate) fn comm(&self, word: CommWord) -> Result<(&Seat<D>, &D, CommKey), NetError> {
+        match self.opened(word.parts()) {
+            Some((seat, key)) => Ok((seat, &seat.domain, CommKey::from_bits(key.to_bits()))),
+            None => Err(stale(Code::StaleComm, "communicator", word.to_bits())),
+        }
+    }
+
+    /// The domain of a request, and its key there.
+    ///
+    /// # Errors
+    /// As [`Registry::comm`].
+    #[inline]
+    pub(crate) fn request(&self, word: ReqWord) -> Result<(&D, ReqKey), NetError> {
+        match self.opened(word.parts()) {
+            Some((seat, key)) => Ok((&seat.domain, ReqKey::from_bits(key.to_bits()))),
+            None => Err(stale(Code::StaleRequest, "request", word.to_bits())),
+        }
+    }
+
+    /// The domain of a region, whichever it is, and its key there.
+    pub(crate) fn region(&self, word: MrWord) -> Option<(&D, Key)> {
+        let (seat, key) = self.opened(word.parts())?;
+        Some((&seat.domain, key))
+    }
+
+    /// The key of a region that is used with a communicator of `seat`.
+    ///
+    /// # Errors
+    /// It is of another domain, or of none.
+    #[inline]
+    pub(crate) fn region_key(&self, seat: &Seat<D>, word: MrWord) -> Result<Key, NetError> {
+        match word.parts() {
+            Some(parts) if parts.domain == seat.number() => Ok(seat.key(parts)),
+            _ => Err(self.foreign_region(seat, word)),
+        }
+    }
+
+    #[cold]
+    fn foreign_region(&self, seat: &Seat<D>, word: MrWord) -> NetError {
+        let (bits, device) = (word.to_bits(), seat.device);
+        let other = self.opened(word.parts()).map(|(other, _)| other);
+        if other.is_some_and(|other| other.device == device) {
+            let what = format!(
+                "memory handle {bits:#x} is of another domain of device {device}: with a domain a thread \
+                 or an endpoint a communicator, a buffer is registered with the communicator that it is \
+                 used with (regIsGlobal is 0)"
+            );
+            return NetError::new(Code::StaleRegion, what);
+        }
+        stale(Code::StaleRegion, "memory handle", bits)
+    }
+
     /// The domains one after the other, as `turn` counts up: all of them, over and over.
-    pub(crate) fn in_turn(&self, turn: usize) -> Option<&Seat> {
+    pub(crate) fn in_turn(&self, turn: usize) -> Option<&Seat<D>> {
         let taken = *self.taken();
         self.get(turn.checked_rem(taken)?)
     }
 
+    fn taken(&self) -> MutexGuard<'_, usize> {
+        // A panic inside leaves the count right.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The domains there are, in the order of their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Seat<D>> {
+        self.seats.iter().map_while(OnceLock::get)
+    }
+
+    /// The domains of a device.
+    pub(crate) fn of_device(&self, device: usize) -> impl Iterator<Item = &Seat<D>> {
+        self.iter().filter(move |seat| seat.device == device)
+    }
+}
+
+impl<D: Seated> Registry<D> {
     /// Gives the domain that `open` makes for `device` a number.
     ///
     /// # Errors
@@ -123,8 +215,8 @@ impl Registry {
     pub(crate) fn add(
         &self,
         device: usize,
-        open: impl FnOnce() -> Result<Domain, NetError>,
-    ) -> Result<&Seat, NetError> {
+        open: impl FnOnce() -> Result<D, NetError>,
+    ) -> Result<&Seat<D>, NetError> {
         let full = || full(self.seats.len());
         if *self.taken() >= self.seats.len() {
             return Err(full());
@@ -147,20 +239,10 @@ impl Registry {
         }))
     }
 
-    fn taken(&self) -> MutexGuard<'_, usize> {
-        // A panic inside leaves the count right.
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The domains there are, in the order of their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Seat> {
-        self.seats.iter().map_while(OnceLock::get)
-    }
-
     /// Closes all domains, each in its own order; all together within the bound, or within a short
     /// time each where there are very many.
     pub(crate) fn close(self, bound_ms: u64) {
-        let seats: Vec<Seat> = (self.seats.into_iter())
+        let seats: Vec<Seat<D>> = (self.seats.into_iter())
             .filter_map(OnceLock::into_inner)
             .collect();
         let share = bound_ms / seats.len().max(1) as u64;
@@ -176,6 +258,12 @@ fn full(seats: usize) -> NetError {
     NetError::new(Code::OutOfDomains, what)
 }
 
+/// A word that names nothing.
+#[cold]
+pub(crate) fn stale(code: Code, what: &str, word: u64) -> NetError {
+    NetError::new(code, format!("{what} {word:#x}"))
+}
+
 #[cold]
 fn no_room() -> NetError {
     NetError::new(
@@ -188,9 +276,21 @@ fn no_room() -> NetError {
 mod tests {
     use super::*;
 
+    /// A domain that there is nothing to say of.
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl Seated for Nothing {
+        fn is_unused(&self) -> bool {
+            true
+        }
+
+        fn shut_down(self, _bound_ms: u64) {}
+    }
+
     #[test]
     fn a_full_table_opens_nothing_and_says_so() {
-        let registry = Registry::with_room(0);
+        let registry = Registry::<Nothing>::with_room(0);
         let opened = registry.add(0, || unreachable!("opened without a seat for it"));
         assert_eq!(opened.unwrap_err().code(), Code::OutOfDomains);
         assert_eq!(registry.iter().count(), 0);
@@ -198,11 +298,31 @@ mod tests {
 
     #[test]
     fn a_domain_that_does_not_open_takes_no_seat() {
-        let registry = Registry::with_room(1);
+        let registry = Registry::<Nothing>::with_room(1);
         for _ in 0..3 {
             let failed = registry.add(0, || Err(NetError::new(Code::DeviceOpen, "on purpose")));
             assert_eq!(failed.unwrap_err().code(), Code::DeviceOpen);
         }
         assert!(registry.get(0).is_none() && registry.get(9).is_none());
+    }
+
+    #[test]
+    fn a_region_is_of_its_domain_and_a_refusal_says_whose_it_is() {
+        let registry = Registry::with_room(3);
+        let seats = [(0, 4), (1, 4), (2, 5)].map(|(number, device)| {
+            let seat = registry.add(device, || Ok(Nothing)).unwrap();
+            assert_eq!((seat.number(), seat.device), (number, device));
+            seat
+        });
+        let region = Key::new(7, 3);
+        let [own, sibling, other] = seats.map(|seat| seat.region_word(region).unwrap());
+        assert_eq!(registry.region_key(seats[0], own), Ok(region));
+        let refused = registry.region_key(seats[0], sibling).unwrap_err();
+        assert_eq!(refused.code(), Code::StaleRegion);
+        assert!(refused.to_string().contains("another domain of device 4"));
+        let refused = registry.region_key(seats[0], other).unwrap_err();
+        assert_eq!(refused.code(), Code::StaleRegion);
+        assert!(!refused.to_string().contains("another domain"));
+        assert_eq!(registry.of_device(4).count(), 2);
     }
 }

@@ -11,20 +11,19 @@
 
 use crate::config::{Config, Protocol};
 use crate::device::{Device, Opening};
-use crate::domain::Domain;
+use crate::domain::{Domain, Seat};
 use crate::error::{Code, NetError};
 use crate::fork::ForkGuard;
 use crate::handle_state::random_u64;
-use crate::handle_words::{CommWord, MrWord, Parts, ReqWord};
+use crate::handle_words::{CommWord, ReqWord};
 use crate::log::{self, Log, Subsys};
 use crate::properties::Properties;
 use crate::protocol::{self, Found};
-use crate::registry::{Registry, Seat};
+use crate::registry::{Registry, stale};
 use crate::sendrecv::SendRecv;
 use crate::trace::TraceFile;
 use core::mem::ManuallyDrop;
 use core::sync::atomic::AtomicUsize;
-use ofi_pools::Key;
 use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
 use std::sync::Arc;
 
@@ -47,7 +46,7 @@ const DRAIN_BOUND_MS: u64 = 2000;
 #[derive(Debug)]
 pub struct Transport {
     /// Not dropped in a forked child: the objects are the parent's (decision 22).
-    registry: ManuallyDrop<Registry>,
+    registry: ManuallyDrop<Registry<Domain>>,
     devices: ManuallyDrop<Vec<Device>>,
     /// The devices of the other protocol, where that was chosen; there are no others then.
     sendrecv: ManuallyDrop<Option<Box<SendRecv>>>,
@@ -71,9 +70,9 @@ impl Transport {
         let mut config = config;
         config.settle_platform();
         config.check()?;
-        let (devices, mut sendrecv) = match protocol::discover(&config, &log)? {
-            Found::Rdma(devices) => (devices, None),
-            Found::SendRecv(other) => (Vec::new(), Some(Box::new(other))),
+        let (devices, registry, mut sendrecv) = match protocol::discover(&config, &log)? {
+            Found::Rdma(devices) => (devices, Registry::new(), None),
+            Found::SendRecv(other) => (Vec::new(), Registry::empty(), Some(Box::new(other))),
         };
         if let Some(platform) = config.platform() {
             log::info(&*log, Subsys::Init, || config.describe_platform(platform));
@@ -89,7 +88,7 @@ impl Transport {
             other.trace_to(Arc::clone(file));
         }
         Ok(Self {
-            registry: ManuallyDrop::new(Registry::new()),
+            registry: ManuallyDrop::new(registry),
             devices: ManuallyDrop::new(devices),
             sendrecv: ManuallyDrop::new(sendrecv),
             config,
@@ -138,7 +137,7 @@ impl Transport {
         }
         self.device(dev)?;
         let mut sum = Counters::default();
-        for seat in self.registry.iter().filter(|seat| seat.device == dev) {
+        for seat in self.registry.of_device(dev) {
             sum += seat.domain.enter(|core| Ok(*core.engine.counters()))?;
         }
         Ok(sum)
@@ -155,11 +154,7 @@ impl Transport {
             return other.domains(dev);
         }
         self.device(dev)?;
-        Ok(self
-            .registry
-            .iter()
-            .filter(|seat| seat.device == dev)
-            .count())
+        Ok(self.registry.of_device(dev).count())
     }
 
     /// Where a communicator stands: connected or not, what it waits for, its first failure.
@@ -235,56 +230,17 @@ impl Transport {
         }
     }
 
-    /// The domain behind a word, and the key in its tables.
-    #[inline]
-    fn opened(&self, parts: Option<Parts>) -> Option<(&Seat, Key)> {
-        let parts = parts?;
-        let seat = self.registry.get(parts.domain)?;
-        Some((seat, seat.key(parts)))
-    }
-
+    /// The domain of a communicator, and its key there.
     #[inline]
     fn comm(&self, word: CommWord) -> Result<(&Seat, &Domain, CommKey), NetError> {
         self.alive()?;
-        match self.opened(word.parts()) {
-            Some((seat, key)) => Ok((seat, &seat.domain, CommKey::from_bits(key.to_bits()))),
-            None => Err(stale(Code::StaleComm, "communicator", word.to_bits())),
-        }
+        self.registry.comm(word)
     }
 
     #[inline]
     fn request(&self, word: ReqWord) -> Result<(&Domain, ReqKey), NetError> {
         self.alive()?;
-        match self.opened(word.parts()) {
-            Some((seat, key)) => Ok((&seat.domain, ReqKey::from_bits(key.to_bits()))),
-            None => Err(stale(Code::StaleRequest, "request", word.to_bits())),
-        }
-    }
-
-    /// The key of a region word; it must be of the domain of the communicator it is used with.
-    #[inline]
-    fn region_key(&self, seat: &Seat, word: MrWord) -> Result<Key, NetError> {
-        match word.parts() {
-            Some(parts) if parts.domain == seat.number() => Ok(seat.key(parts)),
-            _ => Err(self.foreign_region(seat, word)),
-        }
-    }
-
-    /// A region of another domain, or of none.
-    #[cold]
-    fn foreign_region(&self, seat: &Seat, word: MrWord) -> NetError {
-        let other = self.opened(word.parts()).map(|(other, _)| other);
-        if other.is_some_and(|other| other.device == seat.device) {
-            let what = format!(
-                "memory handle {:#x} is of another domain of device {}: with a domain a thread or an \
-                 endpoint a communicator, a buffer is registered with the communicator that it is \
-                 used with (regIsGlobal is 0)",
-                word.to_bits(),
-                seat.device
-            );
-            return NetError::new(Code::StaleRegion, what);
-        }
-        stale(Code::StaleRegion, "memory handle", word.to_bits())
+        self.registry.request(word)
     }
 }
 
@@ -315,11 +271,6 @@ impl Drop for Transport {
 fn forked() -> NetError {
     let what = "a call in a forked child; the parent's connections are untouched";
     NetError::new(Code::Forked, what)
-}
-
-#[cold]
-fn stale(code: Code, what: &str, word: u64) -> NetError {
-    NetError::new(code, format!("{what} {word:#x}"))
 }
 
 /// Any thread may call, with a reference to the one transport.

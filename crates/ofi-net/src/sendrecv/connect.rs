@@ -21,9 +21,8 @@ impl SendRecv {
         dev: usize,
         handle: &mut [u8; 128],
     ) -> Result<CommWord, NetError> {
-        let device = self.device(dev)?;
-        let domain = device.open(config, &self.log, self.trace.as_ref())?;
-        let (comm, tag, name) = domain.enter(|core| {
+        let seat = self.seat(config, dev)?;
+        let (comm, tag, name) = seat.domain.enter(|core| {
             let (comm, tag) = core.engine.listen()?;
             core.open.insert(comm, Role::Listener);
             core.drain();
@@ -31,7 +30,7 @@ impl SendRecv {
         })?;
         let handle = &mut handle[..HANDLE_BYTES];
         Handle { name, comm_id: tag }.encode(handle);
-        device.comm_word(comm)
+        seat.comm_word(comm)
     }
 
     /// Makes a send communicator; `None` when the domain is busy.
@@ -45,16 +44,15 @@ impl SendRecv {
             return Err(NetError::new(Code::CorruptHandle, "fewer than 64 bytes"));
         };
         let target = Target { name, tag: comm_id };
-        let device = self.device(dev)?;
-        let domain = device.open(config, &self.log, self.trace.as_ref())?;
-        let comm = domain.attempt(|core| {
+        let seat = self.seat(config, dev)?;
+        let comm = seat.domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;
             core.open.insert(comm, Role::Send);
             core.drain();
             Ok(Some(comm))
         })?;
-        comm.map(|comm| device.comm_word(comm)).transpose()
+        comm.map(|comm| seat.comm_word(comm)).transpose()
     }
 
     pub(crate) fn step_connect(&self, word: CommWord) -> Result<Option<CommWord>, NetError> {
@@ -72,7 +70,7 @@ impl SendRecv {
     }
 
     pub(crate) fn accept(&self, listener: CommWord) -> Result<Option<CommWord>, NetError> {
-        let (device, domain, key) = self.comm(listener)?;
+        let (seat, domain, key) = self.comm(listener)?;
         let accepted = domain.attempt(|core| {
             core.expect(key, Role::Listener)?;
             core.progress();
@@ -85,7 +83,7 @@ impl SendRecv {
             }
             Ok(accepted)
         })?;
-        accepted.map(|comm| device.comm_word(comm)).transpose()
+        accepted.map(|comm| seat.comm_word(comm)).transpose()
     }
 
     pub(crate) fn close_comm(&self, word: CommWord, role: Role) -> Result<(), NetError> {

@@ -2,7 +2,7 @@
 //! [`crate::Transport`]'s calls of the same name.
 
 use super::SendRecv;
-use super::device::Device;
+use super::domain::Seat;
 use super::progress::Core;
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord, ReqWord};
@@ -28,15 +28,15 @@ impl SendRecv {
         comm: CommWord,
         message: Message,
     ) -> Result<Option<ReqWord>, NetError> {
-        let (device, domain, key) = self.comm(comm)?;
-        let region = self.optional_region(device, &message)?;
+        let (seat, domain, key) = self.comm(comm)?;
+        let region = self.optional_region(seat, &message)?;
         let request = domain.attempt(|core| {
             let buffer = core.buffer(message, region)?;
             let admission = core.engine.isend(key, buffer);
             core.admitted(key, admission)
         })?;
         request
-            .map(|request| device.request_word(request))
+            .map(|request| seat.request_word(request))
             .transpose()
     }
 
@@ -46,15 +46,15 @@ impl SendRecv {
         comm: CommWord,
         message: Message,
     ) -> Result<Option<ReqWord>, NetError> {
-        let (device, domain, key) = self.comm(comm)?;
-        let region = self.optional_region(device, &message)?;
+        let (seat, domain, key) = self.comm(comm)?;
+        let region = self.optional_region(seat, &message)?;
         let request = domain.attempt(|core| {
             let buffer = core.buffer(message, region)?;
             let admission = core.engine.irecv(key, buffer);
             core.admitted(key, admission)
         })?;
         request
-            .map(|request| device.request_word(request))
+            .map(|request| seat.request_word(request))
             .transpose()
     }
 
@@ -64,18 +64,18 @@ impl SendRecv {
         comm: CommWord,
         message: Message,
     ) -> Result<Option<ReqWord>, NetError> {
-        let (device, domain, key) = self.comm(comm)?;
+        let (seat, domain, key) = self.comm(comm)?;
         if message.len == 0 || !domain.reads {
             return Ok(None);
         }
-        let region = self.optional_region(device, &message)?;
+        let region = self.optional_region(seat, &message)?;
         let request = domain.enter(|core| {
             let Buffer { addr, region, .. } = core.buffer(message, region)?;
             let request = core.engine.flush(key, addr, region)?;
             core.drain();
             Ok(request)
         })?;
-        device.request_word(request).map(Some)
+        seat.request_word(request).map(Some)
     }
 
     #[inline]
@@ -94,11 +94,11 @@ impl SendRecv {
     }
 
     /// A region is needed for bytes, and not for none.
-    fn optional_region(&self, device: &Device, message: &Message) -> Result<Option<Key>, NetError> {
+    fn optional_region(&self, seat: &Seat, message: &Message) -> Result<Option<Key>, NetError> {
         match message.mr {
             // NCCL before 2.24 passes a handle of something else with no bytes (protocol 2e.2).
             _ if message.len == 0 => Ok(None),
-            Some(word) => self.region_key(device, word).map(Some),
+            Some(word) => self.registry.region_key(seat, word).map(Some),
             None => {
                 let what = format!("{} bytes without a memory handle", message.len);
                 Err(NetError::new(Code::NullArgument, what))

@@ -1,32 +1,40 @@
-//! A device: one NIC, what is told of it, and the domain over it once one is needed.
+//! A device: one NIC, what is told of it, and the domains over it once they are needed: one, or one for
+//! each thread ([`crate::owners`]), each with an endpoint and tags of its own.
 
-use super::domain::Domain;
+use super::domain::{Domain, Seat};
 use crate::config::Config;
 use crate::error::{Code, NetError};
-use crate::handle_state::random_u64;
-use crate::handle_words::{CommWord, DOMAINS_MAX, MrWord, Parts, ReqWord};
+use crate::handle_words::DOMAINS_MAX;
 use crate::log::Log;
+use crate::owners::{Owner, Owners};
 use crate::properties::Properties;
+use crate::registry::Registry;
 use crate::select::{self, Nic};
 use crate::trace::TraceFile;
 use efa_fabric::{InfoBuf, Library};
-use ofi_pools::Key;
-use ofi_rdma::{CommKey, ReqKey};
 use ofi_sendrecv::TagSpace;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 /// One device.
 #[derive(Debug)]
 pub(crate) struct Device {
     index: usize,
-    /// On the generations in words, so that words of an earlier instance are stale in this one.
-    salt: u32,
     info: InfoBuf,
     properties: Properties,
-    /// Opened once, by the first listen or connect; closed with the transport.
-    domain: OnceLock<Domain>,
-    /// Held while opening, so that one thread opens and the others wait for it.
-    opening: Mutex<()>,
+    owners: Owners,
+}
+
+/// What a domain is opened with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening<'a> {
+    /// Where it gets its number.
+    pub(crate) registry: &'a Registry<Domain>,
+    /// The settings.
+    pub(crate) config: &'a Config,
+    /// Where its lines go.
+    pub(crate) log: &'a Arc<dyn Log>,
+    /// The wire trace, if there is one.
+    pub(crate) trace: Option<&'a Arc<TraceFile>>,
 }
 
 impl Device {
@@ -34,7 +42,7 @@ impl Device {
     /// several times (protocol 2h.3).
     ///
     /// # Errors
-    /// No provider fits; more devices than words can name.
+    /// No provider fits; more devices than there can be domains.
     pub(crate) fn discover(
         config: &Config,
         library: &'static Library,
@@ -62,14 +70,11 @@ impl Device {
         properties.rma_supported = false;
         properties.max_comms = tags.max().min(i32::MAX.unsigned_abs());
         properties.max_write_inline_bytes = nic.info.inject_size();
-        let [a, b, c, d, ..] = random_u64().to_le_bytes();
         Ok(Self {
             index,
-            salt: u32::from_le_bytes([a, b, c, d]),
             info: nic.info.dup()?,
             properties,
-            domain: OnceLock::new(),
-            opening: Mutex::new(()),
+            owners: Owners::new(index),
         })
     }
 
@@ -79,83 +84,33 @@ impl Device {
         format!("device {}: {name}, {speed} Mb/s", self.index)
     }
 
-    pub(crate) const fn index(&self) -> usize {
-        self.index
-    }
-
     pub(crate) const fn properties(&self) -> &Properties {
         &self.properties
     }
 
-    /// The domain, if it was opened.
-    #[inline]
-    pub(crate) fn opened(&self) -> Option<&Domain> {
-        self.domain.get()
-    }
-
-    /// The domain, opened now if it was not.
+    /// The domain that the calling thread listens and connects with, opened now if there is none.
     ///
     /// # Errors
-    /// It could not be opened; nothing is left open, and the next call tries again.
-    pub(crate) fn open(
-        &self,
-        config: &Config,
-        log: &Arc<dyn Log>,
-        trace: Option<&Arc<TraceFile>>,
-    ) -> Result<&Domain, NetError> {
-        if let Some(domain) = self.domain.get() {
-            return Ok(domain);
-        }
-        // Nothing is left half done by a panic inside: the cell is set at the end.
-        let _one_opens = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(domain) = self.domain.get() {
-            return Ok(domain);
-        }
-        let label = format!("device {} ({})", self.index, self.properties.name);
-        let domain = Domain::open(&self.info, config, &label, Arc::clone(log))?;
-        if let Some(file) = trace {
+    /// It could not be opened, or the transport has no room for more domains; nothing is left open, and
+    /// the next call tries again.
+    pub(crate) fn domain<'a>(&self, opening: &Opening<'a>) -> Result<&'a Seat, NetError> {
+        let owner = Owner::of_call(opening.config);
+        let open = |others| self.open(others, opening);
+        self.owners.domain(owner, opening.registry, open)
+    }
+
+    /// Opens one more domain over the NIC, the first or one beside `others`.
+    fn open(&self, others: usize, opening: &Opening<'_>) -> Result<Domain, NetError> {
+        let (index, name) = (self.index, &self.properties.name);
+        let label = match others {
+            0 => format!("device {index} ({name})"),
+            _ => format!("device {index} ({name}) domain {others}"),
+        };
+        let log = Arc::clone(opening.log);
+        let domain = Domain::open(&self.info, opening.config, &label, log)?;
+        if let Some(file) = opening.trace {
             domain.trace_to(file)?;
         }
-        Ok(self.domain.get_or_init(|| domain))
+        Ok(domain)
     }
-
-    /// Closes the domain, within the bound and its own order.
-    pub(crate) fn close(mut self, bound_ms: u64) {
-        if let Some(domain) = self.domain.take() {
-            domain.shut_down(bound_ms);
-        }
-    }
-
-    /// The key of a word's slot in the tables of this domain.
-    #[inline]
-    pub(crate) const fn key(&self, parts: Parts) -> Key {
-        Key::new(parts.slot, parts.salted ^ self.salt)
-    }
-
-    pub(crate) fn comm_word(&self, comm: CommKey) -> Result<CommWord, NetError> {
-        CommWord::pack(self.parts(comm.index(), comm.generation())).ok_or_else(no_room)
-    }
-
-    #[inline]
-    pub(crate) fn request_word(&self, request: ReqKey) -> Result<ReqWord, NetError> {
-        ReqWord::pack(self.parts(request.index(), request.generation())).ok_or_else(no_room)
-    }
-
-    pub(crate) fn region_word(&self, region: Key) -> Result<MrWord, NetError> {
-        MrWord::pack(self.parts(region.index(), region.generation())).ok_or_else(no_room)
-    }
-
-    const fn parts(&self, slot: u32, generation: u32) -> Parts {
-        Parts {
-            domain: self.index,
-            slot,
-            salted: generation ^ self.salt,
-        }
-    }
-}
-
-#[cold]
-fn no_room() -> NetError {
-    let what = "more than 4194304 objects of one kind on a device";
-    NetError::new(Code::OutOfIds, what)
 }

@@ -13,6 +13,7 @@ use crate::progress::{BATCH_DEFAULT, BATCH_MAX};
 use crate::quirks;
 use crate::region::{Addressing, Registrar};
 use crate::regions::Regions;
+use crate::registry::{self, Seated};
 use crate::report::Reporter;
 use crate::slab::{FLUSH_PAGE, Slab};
 use crate::sync::{DomainLock, Poisoned};
@@ -38,6 +39,9 @@ const SETTLING_PASSES: u32 = 64;
 
 /// Names tried for an endpoint: shm says `FI_EBUSY` to that of a process that was killed.
 const NAMES_MAX: usize = 16;
+
+/// One domain with its number.
+pub(crate) type Seat = registry::Seat<Domain>;
 
 /// One domain.
 #[derive(Debug)]
@@ -164,10 +168,17 @@ impl Domain {
             core.poison.get_or_insert(error);
         }
     }
+}
+
+impl Seated for Domain {
+    fn is_unused(&self) -> bool {
+        let unused = self.attempt(|core| Ok(Some(core.open.is_empty())));
+        matches!(unused, Ok(Some(true)))
+    }
 
     /// Ends the domain: closes all communicators, gives their operations a moment, then closes the
     /// endpoint before the memory that it uses.
-    pub(crate) fn shut_down(self, bound_ms: u64) {
+    fn shut_down(self, bound_ms: u64) {
         let Self {
             lock,
             registrar,

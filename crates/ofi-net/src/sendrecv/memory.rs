@@ -26,7 +26,7 @@ impl SendRecv {
         comm: CommWord,
         stretch: Stretch,
     ) -> Result<MrWord, NetError> {
-        let (device, domain, key) = self.comm(comm)?;
+        let (seat, domain, key) = self.comm(comm)?;
         domain.enter(|core| match core.open.get(&key) {
             Some(Role::Listener) => {
                 let what = "memory is registered with a send or receive communicator";
@@ -53,12 +53,12 @@ impl SendRecv {
                 NetError::new(Code::OutOfIds, what)
             })
         })?;
-        device.region_word(region)
+        seat.region_word(region)
     }
 
     pub(crate) fn dereg_mr(&self, comm: CommWord, mr: MrWord) -> Result<(), NetError> {
-        let (device, domain, _) = self.comm(comm)?;
-        let region = self.region_key(device, mr)?;
+        let (seat, domain, _) = self.comm(comm)?;
+        let region = self.registry.region_key(seat, mr)?;
         wait_quiet(domain, region)?;
         let registration = domain.enter(|core| {
             let referenced = core.engine.region_refs(RegionId(region.index()));

@@ -4,25 +4,25 @@
 //! ```text
 //! SendRecv
 //!  +- Device 0 (one NIC)
-//!  |   +- Domain: lock { Engine, Port, completion queue }
+//!  |   +- Domain, or one a thread: lock { Engine, Port, completion queue }
 //!  |       +- fi_fabric, fi_domain, CQ with tags, one endpoint
 //!  +- Device 1 ...
 //! ```
 //!
-//! `device` (a NIC and its domain), `domain` (what is opened, the lock), `port` (one engine operation,
+//! `device` (a NIC and its domains), `domain` (what is opened, the lock), `port` (one engine operation,
 //! one libfabric call), `progress`; `connect`, `data`, `memory`: the calls of [`crate::Transport`].
 
 use crate::config::Config;
 use crate::error::{Code, NetError};
-use crate::handle_words::{CommWord, MrWord, Parts, ReqWord};
+use crate::handle_words::{CommWord, ReqWord};
 use crate::log::Log;
 use crate::properties::Properties;
+use crate::registry::{Registry, stale};
 use crate::trace::TraceFile;
 use core::mem;
-use device::Device;
-use domain::Domain;
+use device::{Device, Opening};
+use domain::{Domain, Seat};
 use efa_fabric::Library;
-use ofi_pools::Key;
 use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
 use std::sync::Arc;
 
@@ -41,6 +41,8 @@ pub(crate) use data::Message;
 #[derive(Debug)]
 pub(crate) struct SendRecv {
     devices: Vec<Device>,
+    /// Their domains.
+    registry: Registry<Domain>,
     /// The wire trace, if there is one.
     trace: Option<Arc<TraceFile>>,
     log: Arc<dyn Log>,
@@ -59,6 +61,7 @@ impl SendRecv {
         let devices = Device::discover(config, library, &**log)?;
         Ok(Self {
             devices,
+            registry: Registry::new(),
             trace: None,
             log: Arc::clone(log),
         })
@@ -83,14 +86,17 @@ impl SendRecv {
     }
 
     pub(crate) fn domains(&self, dev: usize) -> Result<usize, NetError> {
-        Ok(usize::from(self.device(dev)?.opened().is_some()))
+        self.device(dev)?;
+        Ok(self.registry.of_device(dev).count())
     }
 
     pub(crate) fn counters(&self, dev: usize) -> Result<Counters, NetError> {
-        match self.device(dev)?.opened() {
-            Some(domain) => domain.enter(|core| Ok(*core.engine.counters())),
-            None => Ok(Counters::default()),
+        self.device(dev)?;
+        let mut sum = Counters::default();
+        for seat in self.registry.of_device(dev) {
+            sum += seat.domain.enter(|core| Ok(*core.engine.counters()))?;
         }
+        Ok(sum)
     }
 
     pub(crate) fn comm_info(&self, comm: CommWord) -> Result<CommInfo, NetError> {
@@ -101,9 +107,7 @@ impl SendRecv {
 
     /// Closes everything, within the bound in all.
     pub(crate) fn close(&mut self, bound_ms: u64) {
-        for device in mem::take(&mut self.devices) {
-            device.close(bound_ms);
-        }
+        mem::replace(&mut self.registry, Registry::empty()).close(bound_ms);
     }
 
     fn device(&self, dev: usize) -> Result<&Device, NetError> {
@@ -113,37 +117,26 @@ impl SendRecv {
         })
     }
 
-    /// The domain behind a word, and the key in its tables.
-    #[inline]
-    fn opened(&self, parts: Option<Parts>) -> Option<(&Device, &Domain, Key)> {
-        let parts = parts?;
-        let device = self.devices.get(parts.domain)?;
-        Some((device, device.opened()?, device.key(parts)))
+    /// The domain that the calling thread uses on a device, opened if there is none.
+    fn seat<'a>(&'a self, config: &'a Config, dev: usize) -> Result<&'a Seat, NetError> {
+        let opening = Opening {
+            registry: &self.registry,
+            config,
+            log: &self.log,
+            trace: self.trace.as_ref(),
+        };
+        self.device(dev)?.domain(&opening)
     }
 
+    /// The domain of a communicator, and its key there.
     #[inline]
-    fn comm(&self, word: CommWord) -> Result<(&Device, &Domain, CommKey), NetError> {
-        match self.opened(word.parts()) {
-            Some((device, domain, key)) => Ok((device, domain, CommKey::from_bits(key.to_bits()))),
-            None => Err(stale(Code::StaleComm, "communicator", word.to_bits())),
-        }
+    fn comm(&self, word: CommWord) -> Result<(&Seat, &Domain, CommKey), NetError> {
+        self.registry.comm(word)
     }
 
     #[inline]
     fn request(&self, word: ReqWord) -> Result<(&Domain, ReqKey), NetError> {
-        match self.opened(word.parts()) {
-            Some((_, domain, key)) => Ok((domain, ReqKey::from_bits(key.to_bits()))),
-            None => Err(stale(Code::StaleRequest, "request", word.to_bits())),
-        }
-    }
-
-    /// The key of a region word, which must be of this device.
-    #[inline]
-    fn region_key(&self, device: &Device, word: MrWord) -> Result<Key, NetError> {
-        match word.parts() {
-            Some(parts) if parts.domain == device.index() => Ok(device.key(parts)),
-            _ => Err(stale(Code::StaleRegion, "memory handle", word.to_bits())),
-        }
+        self.registry.request(word)
     }
 }
 
@@ -152,9 +145,4 @@ impl SendRecv {
 pub(crate) fn one_sided() -> NetError {
     let what = "this process speaks SENDRECV, which has none (OFI_NCCL_PROTOCOL=RDMA has)";
     NetError::new(Code::OneSided, what)
-}
-
-#[cold]
-fn stale(code: Code, what: &str, word: u64) -> NetError {
-    NetError::new(code, format!("{what} {word:#x}"))
 }

@@ -12,11 +12,11 @@
 use super::Transport;
 use super::connect::PASSES_AT_CLOSE;
 use crate::clock;
+use crate::domain::Seat;
 use crate::error::NetError;
 use crate::handle_words::CommWord;
 use crate::peer_sets::address_of;
 use crate::progress::{Core, Role};
-use crate::registry::Seat;
 use core::sync::atomic::Ordering;
 use ofi_rdma::wire::conn::Conn;
 use ofi_rdma::{Adoption, CommKey};

@@ -1,11 +1,11 @@
 //! isend, irecv, iflush, test (protocol 2e).
 
 use super::Transport;
+use crate::domain::Seat;
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord, ReqWord};
 use crate::progress::{Core, Role};
 use crate::regions::FLUSH_REGION;
-use crate::registry::Seat;
 use crate::sendrecv::Message;
 use core::ffi::c_void;
 use ofi_pools::Key;
@@ -133,7 +133,7 @@ impl Transport {
         if len == 0 || !self.config.flush {
             return Ok(None);
         }
-        let region = self.region_key(seat, mr)?;
+        let region = self.registry.region_key(seat, mr)?;
         let request = domain.enter(|core| {
             let Buffer { addr, region, .. } = core.buffer(addr, len, Some(region))?;
             let request = core.engine.flush(key, addr, region)?;
@@ -188,7 +188,7 @@ impl Transport {
         match mr {
             // NCCL before 2.24 passes a handle of something else with no bytes (protocol 2e.2).
             _ if len == 0 => Ok(None),
-            Some(word) => self.region_key(seat, word).map(Some),
+            Some(word) => self.registry.region_key(seat, word).map(Some),
             None => {
                 let what = format!("{len} bytes without a memory handle");
                 Err(NetError::new(Code::NullArgument, what))

@@ -133,14 +133,13 @@ impl Transport {
         if self.sendrecv.is_some() {
             return Err(sendrecv::one_sided());
         }
-        let Some((seat, region)) = self.opened(mr.parts()) else {
+        let Some((domain, region)) = self.registry.region(mr) else {
             return Err(gone(mr));
         };
-        seat.domain
-            .enter(|core| match core.port.regions.get(region) {
-                Some((_, view)) => told(view.key(0)),
-                None => Err(gone(mr)),
-            })
+        domain.enter(|core| match core.port.regions.get(region) {
+            Some((_, view)) => told(view.key(0)),
+            None => Err(gone(mr)),
+        })
     }
 
     /// Ends a registration. Once it returns without error, the network does not touch the memory any
@@ -156,7 +155,7 @@ impl Transport {
             return other.dereg_mr(comm, mr);
         }
         let (seat, domain, _) = self.comm(comm)?;
-        let region = self.region_key(seat, mr)?;
+        let region = self.registry.region_key(seat, mr)?;
         let closed = match domain.enter(|core| core.cache_entry(region, mr))? {
             None => {
                 self.wait_quiet(domain, region)?;

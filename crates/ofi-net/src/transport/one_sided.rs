@@ -3,11 +3,11 @@
 
 use super::Transport;
 use super::data::Buffer;
+use crate::domain::Seat;
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord, ReqWord};
 use crate::progress::Core;
 use crate::regions::FLUSH_REGION;
-use crate::registry::Seat;
 use core::ffi::c_void;
 use ofi_pools::Key;
 use ofi_rdma::OneSided;
