@@ -3,6 +3,7 @@
 use crate::cached::{self, Cache};
 use crate::config::Config;
 use crate::contexts::Contexts;
+use crate::dialled::Dialled;
 use crate::dmabuf;
 use crate::early;
 use crate::error::{Code, NetError};
@@ -350,6 +351,7 @@ fn assemble(
         cqs,
         batch: vec![CqEntry::EMPTY; batch].into_boxed_slice(),
         open: HashMap::new(),
+        dialled: Dialled::new(info.addr_format()),
         adopted: HashMap::new(),
         lengths_missing: quirks::lengths_missing(info),
         next_rail: 0,

@@ -12,6 +12,13 @@ use ofi_rdma::{Event, Lane, Stray};
 pub(crate) enum Note {
     /// From the engine.
     Event(Event),
+    /// A communicator failed before it was connected.
+    Unconnected {
+        /// How.
+        event: Event,
+        /// The address that it was to connect to.
+        to: Box<str>,
+    },
     /// A message did not fit the receive buffer: the peer's limit of eager messages is above ours.
     Truncated {
         /// Where it arrived.
@@ -47,6 +54,10 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Event(event) => write_event(f, *event),
+            Self::Unconnected { event, to } => {
+                write!(f, "connecting to {to}: ")?;
+                write_event(f, *event)
+            }
             // Some providers do not say by how much (0).
             Self::Truncated { lane, lost: _ } if lane.is_control() => write!(
                 f,
@@ -135,6 +146,9 @@ impl Reporter {
         for note in notes {
             match note {
                 Note::Event(event) => self.event(log, label, *event),
+                Note::Unconnected { .. } => {
+                    log::warn(log, Subsys::Net, || format!("{label}: {note}"));
+                }
                 Note::Truncated { .. } | Note::Receive { .. } | Note::Peer { .. } => {
                     self.thinned(log, &self.receives, || format!("{label} {note}"));
                 }

@@ -103,6 +103,18 @@ fn nobody_accepts() {
     let warnings = side.log.at(ofi_net::log::Level::Warn);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(warnings[0].contains("OFI-E0402"), "{warnings:?}");
+    // Whom it could not reach: a port of IP, or a name.
+    let is_ip = i32::from(u16::from_ne_bytes([handle[0], handle[1]])) == libc::AF_INET;
+    let port = u16::from_be_bytes([handle[2], handle[3]]);
+    let wanted = if is_ip {
+        format!(":{port}: ")
+    } else {
+        "connecting to fi_shm://".to_owned()
+    };
+    assert!(
+        warnings[0].contains("connecting to ") && warnings[0].contains(&wanted),
+        "{wanted:?}: {warnings:?}"
+    );
     let start = Instant::now();
     // Its connection message is still there, its sender is not: accept ends either way.
     let accepted = other.net.accept_blocking(listener);

@@ -9,7 +9,6 @@ use ofi_rdma::{Base, Dialect as _, EpName, KeyWidth};
 use ofi_sendrecv::wire::Connect;
 
 use super::line::What;
-use super::names;
 
 /// What is known of a domain when a message is decoded.
 #[derive(Clone, Copy, Debug)]
@@ -41,8 +40,9 @@ fn conn(sign: char, message: &[u8], context: Context) -> Result<What, String> {
     };
     let list = |names: &[EpName], used: u8| {
         let used = names.iter().take(usize::from(used));
-        let shown =
-            used.map(|n| names::show(context.format, n.bytes.get(..n.len.into()).unwrap_or(&[])));
+        let shown = used.map(|n| {
+            ofi_trace::show_address(context.format, n.bytes.get(..n.len.into()).unwrap_or(&[]))
+        });
         shown.collect::<Vec<_>>().join(",")
     };
     let what = What::new(sign, verb)
@@ -96,7 +96,7 @@ pub(super) fn connect(sign: char, message: &[u8], context: Context) -> What {
             let name = connect.name;
             let name = name.bytes.get(..name.len.into()).unwrap_or(&[]);
             What::new(sign, "connect")
-                .text("name", names::show(context.format, name))
+                .text("name", ofi_trace::show_address(context.format, name))
                 .number("to_self", connect.to_self.into())
         }
         Err(why) => What::new(sign, "rubbish").text("why", format!("{why:?}")),

@@ -7,7 +7,6 @@
 
 mod line;
 mod message;
-mod names;
 mod view;
 
 use std::path::{Path, PathBuf};

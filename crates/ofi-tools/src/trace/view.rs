@@ -6,7 +6,6 @@ use ofi_trace::{Header, Lane, Op, Outcome, Record, Stamped};
 
 use super::line::{Field, Line, What};
 use super::message::{self, Context};
-use super::names;
 
 /// An operation that was given to the provider.
 #[derive(Clone, Debug)]
@@ -101,11 +100,11 @@ impl View {
                 if !lane.is_control() {
                     known.rails = known.rails.max(lane.rail().saturating_add(1));
                 }
-                What::new('-', "endpoint").text("name", names::show(format, name))
+                What::new('-', "endpoint").text("name", ofi_trace::show_address(format, name))
             }
             Record::Peer { peer, name } => {
                 let known = self.domains.entry(domain).or_default();
-                let shown = names::show(known.format, name);
+                let shown = ofi_trace::show_address(known.format, name);
                 known.peers.insert((lane, peer), shown.clone());
                 What::new('-', "peer").text("name", shown)
             }
