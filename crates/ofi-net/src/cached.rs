@@ -1,10 +1,16 @@
 //! The registration cache of a domain (`OFI_NCCL_MR_CACHE_DISABLE=0`; protocol 2g.4, decision 36).
 //!
 //! The cache owns the regions that came through it; the number that the engine and the callers' words
-//! know a region by is given once, by whoever acquired it first.
+//! know a region by is given once, by whoever comes first of those who acquired it. With it the region is
+//! made ready: bound to an endpoint, where a provider needs that.
+//!
+//! ```text
+//! acquire (no lock of the domain) -> number (inside) ... give_back, or if it is the last: release
+//! ```
 
 use crate::error::{Code, NetError};
-use crate::region::{Registrar, Registration, Stretch, USER_ACCESS};
+use crate::region::{Registrar, Registration, Stretch};
+use efa_fabric::Access;
 use ofi_pools::mr::{AcquireError, Attr, Handle, Refused, ReleaseError};
 use ofi_pools::{Key, Request, SharedMrCache};
 use std::sync::{Arc, OnceLock};
@@ -12,13 +18,17 @@ use std::sync::{Arc, OnceLock};
 /// A region in the cache.
 #[derive(Debug)]
 pub(crate) struct Cached {
-    pub(crate) registration: Registration,
-    pub(crate) number: OnceLock<Key>,
+    registration: Registration,
+    number: OnceLock<Key>,
 }
 
 /// Fills the cache.
 #[derive(Debug)]
-pub(crate) struct Filler(Arc<Registrar>);
+pub(crate) struct Filler {
+    registrar: Arc<Registrar>,
+    /// Of all regions of this cache.
+    access: Access,
+}
 
 impl ofi_pools::Registrar for Filler {
     type Region = Cached;
@@ -36,7 +46,7 @@ impl ofi_pools::Registrar for Filler {
         let stretch = Stretch::host(start, bytes);
         // SAFETY: requests are made by `reg_mr` alone, whose caller promised that the range stays
         // mapped until its last deregistration; rounding stays within the pages that it touches.
-        let registration = unsafe { self.0.register(stretch, USER_ACCESS) }?;
+        let registration = unsafe { self.registrar.register(stretch, self.access) }?;
         Ok(Cached {
             registration,
             number: OnceLock::new(),
@@ -64,12 +74,16 @@ impl ofi_pools::Registrar for Filler {
 /// The cache.
 pub(crate) type Cache = SharedMrCache<Filler>;
 
-/// A cache in units of `page` bytes.
+/// A cache of regions with `access`, in units of `page` bytes.
 ///
 /// # Errors
 /// A page size that is none.
-pub(crate) fn cache(page: usize, registrar: Arc<Registrar>) -> Result<Cache, NetError> {
-    SharedMrCache::new(page as u64, Filler(registrar))
+pub(crate) fn cache(
+    page: usize,
+    registrar: Arc<Registrar>,
+    access: Access,
+) -> Result<Cache, NetError> {
+    SharedMrCache::new(page as u64, Filler { registrar, access })
         .map_err(|error| NetError::new(Code::Internal, error.to_string()))
 }
 
@@ -80,7 +94,7 @@ pub(crate) fn cache(page: usize, registrar: Arc<Registrar>) -> Result<Cache, Net
 pub(crate) fn acquire(cache: &Cache, stretch: Stretch) -> Result<Handle, NetError> {
     let address = stretch.start.expose_provenance() as u64;
     let attr = Attr {
-        access: USER_ACCESS.bits(),
+        access: cache.registrar().access.bits(),
         ..Attr::default()
     };
     let request = Request {
@@ -91,6 +105,42 @@ pub(crate) fn acquire(cache: &Cache, stretch: Stretch) -> Result<Handle, NetErro
     cache.acquire(&request).map_err(|error| match error {
         AcquireError::Register(error) => error,
         other => NetError::new(Code::Register, other.to_string()),
+    })
+}
+
+/// The number of an acquired region: what `give` makes ready and gives a number, if nobody did before.
+///
+/// # Errors
+/// What `give` says. The caller releases the handle then, and whoever acquired it too tries again.
+pub(crate) fn number(
+    cache: &Cache,
+    handle: Handle,
+    give: impl FnOnce(&Registration) -> Result<Key, NetError>,
+) -> Result<Key, NetError> {
+    cache.with(|cache| {
+        let Some(cached) = cache.get(handle) else {
+            let what = "an acquired region is not in the cache";
+            return Err(NetError::new(Code::Internal, what));
+        };
+        if let Some(&key) = cached.number.get() {
+            return Ok(key);
+        }
+        let key = give(&cached.registration)?;
+        Ok(*cached.number.get_or_init(|| key))
+    })
+}
+
+/// Gives a reference back if it is not the last: whether it was given.
+///
+/// # Errors
+/// A handle that is gone.
+pub(crate) fn give_back(cache: &Cache, handle: Handle) -> Result<bool, NetError> {
+    cache.with(|cache| match cache.references(handle) {
+        Some(1) => Ok(false),
+        _ => match cache.release(handle) {
+            Ok(_) => Ok(true),
+            Err(error) => Err(NetError::new(Code::StaleRegion, error.to_string())),
+        },
     })
 }
 

@@ -1,10 +1,10 @@
 //! A domain: the opened rails of a device with one engine over them, behind one lock (decision 28).
 
-use crate::cached::{self, Cache};
 use crate::config::Config;
 use crate::contexts::Contexts;
 use crate::dialled::Dialled;
 use crate::dmabuf;
+use crate::domain_memory::Memory;
 use crate::early;
 use crate::error::{Code, NetError};
 use crate::log::Log;
@@ -13,7 +13,7 @@ use crate::pages::page_bytes;
 use crate::progress::{BATCH_DEFAULT, BATCH_MAX, Core};
 use crate::quirks;
 use crate::rail::{LaneEnd, Port};
-use crate::region::{Addressing, Registrar};
+use crate::region::{Addressing, Registrar, USER_ACCESS};
 use crate::regions::Regions;
 use crate::registry::{self, Seated};
 use crate::report::{Note, Reporter};
@@ -21,7 +21,6 @@ use crate::rx::{EAGER_BYTES_MIN, Limits, Receives};
 use crate::slab::{FLUSH_PAGE, Slab};
 use crate::sync::{DomainLock, Poisoned};
 use crate::trace::{Trace, TraceFile};
-use crate::transport::round_bytes;
 use core::mem;
 use efa_fabric::{Caps, CqEntry, Info};
 use ofi_pools::{Freelist, FreelistConfig};
@@ -41,14 +40,8 @@ pub(crate) type Seat = registry::Seat<Domain>;
 #[derive(Debug)]
 pub(crate) struct Domain {
     lock: DomainLock<Core>,
-    /// Registers the caller's memory, without the lock.
-    pub(crate) registrar: Arc<Registrar>,
-    /// Registration and progress must not meet: see [`Domain::registering`].
-    registers_inside: bool,
-    /// Finds regions that are registered already; `None` when it is off.
-    pub(crate) cache: Option<Cache>,
-    /// The unit that plain ranges are rounded to.
-    pub(crate) round_bytes: usize,
+    /// What the caller's memory is registered with.
+    pub(crate) memory: Memory,
     log: Arc<dyn Log>,
     reporter: Reporter,
     label: Box<str>,
@@ -96,20 +89,11 @@ impl Domain {
         let (mut core, registrar) = assemble(engine, config, first, opened)?;
         core.port.trace = trace.map(|file| Box::new(Trace::new(Arc::clone(file))));
         core.port.trace_endpoints(first.addr_format());
-        let cache = match config.mr_cache {
-            true => Some(cached::cache(
-                round_bytes(config.page()),
-                Arc::clone(&registrar),
-            )?),
-            false => None,
-        };
+        let memory = Memory::new(registrar, USER_ACCESS, config, first)?;
         let (lock, label, reporter) = (DomainLock::new(core), label.into(), Reporter::default());
         Ok(Self {
             lock,
-            registrar,
-            registers_inside: quirks::registration_races(first),
-            cache,
-            round_bytes: round_bytes(config.page()),
+            memory,
             log,
             reporter,
             label,
@@ -142,22 +126,6 @@ impl Domain {
     ) -> Result<R, NetError> {
         let core = self.lock.enter().map_err(|Poisoned| panicked())?;
         self.inside(core, f)
-    }
-
-    /// Runs `f`, which registers or deregisters memory: without the lock (decision 25), so that a
-    /// registration that takes a second holds up nobody; under it where the provider needs that.
-    ///
-    /// # Errors
-    /// What `f` says; a domain that is out of order.
-    pub(crate) fn registering<R>(
-        &self,
-        f: impl FnOnce() -> Result<R, NetError>,
-    ) -> Result<R, NetError> {
-        if self.registers_inside {
-            self.enter(|_| f())
-        } else {
-            f()
-        }
     }
 
     /// Runs `f` inside if the domain is neither busy nor out of order.
@@ -217,8 +185,7 @@ impl Seated for Domain {
             log,
             reporter,
             label,
-            cache,
-            registrar,
+            memory,
             ..
         } = self;
         let mut core = lock.into_inner();
@@ -230,7 +197,7 @@ impl Seated for Domain {
             });
         }
         // Regions that the caller left registered, then the fi_domains.
-        drop((cache, registrar));
+        drop(memory);
     }
 }
 

@@ -26,6 +26,7 @@
 //! | `rx` | receive buffers: how many are posted where |
 //! | `contexts` | from a completion's context back to the operation |
 //! | `peers` | address vectors, each name once |
+//! | `domain_memory`, `cached` | the caller's memory in a domain; found again |
 //! | `region`, `regions`, `dmabuf`, `slab`, `pages` | memory: registered, numbered, by dma-buf, our own, mapped |
 //! | `handle_words`, `handle_state` | the words callers hold; the state bytes of a connection handle |
 //! | `protocol`, `sendrecv` | which protocol; the one on tagged messages, over the same parts |
@@ -48,6 +49,7 @@ mod device;
 mod dialled;
 mod dmabuf;
 mod domain;
+mod domain_memory;
 mod early;
 mod efa;
 pub mod error;

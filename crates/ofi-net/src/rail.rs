@@ -199,6 +199,7 @@ impl Port {
         let mut source = SlabSource {
             registrar: &self.registrar,
             access: SEND_SLAB,
+            binds_to: None,
         };
         let slot = match self.sends.take(&mut source) {
             Ok(Some(slot)) => slot,

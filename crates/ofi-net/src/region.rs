@@ -62,6 +62,11 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
+    /// Ordinary memory by its address, which the cache may share with its neighbours (trap 23).
+    pub(crate) fn is_plain(&self) -> bool {
+        self.kind == MemoryKind::Host && self.dmabuf.is_none()
+    }
+
     /// Ordinary memory.
     pub(crate) const fn host(start: *const u8, bytes: usize) -> Self {
         Self {
@@ -271,16 +276,19 @@ impl Registration {
         &self.view
     }
 
-    /// Binds the region to an endpoint and enables it, where the provider has `FI_MR_ENDPOINT`. Keys are
-    /// valid only after it, and none is given out before.
+    /// Binds the region to an endpoint and enables it, once, where the provider has `FI_MR_ENDPOINT`: what
+    /// the data path has to know of it from then on. Keys are valid only now.
     ///
     /// # Errors
     /// The provider's.
-    pub(crate) fn bind(&self, endpoint: &Endpoint) -> Result<(), NetError> {
+    pub(crate) fn bind(&self, endpoint: &Endpoint) -> Result<RegionView, NetError> {
         let mut bound = self.mrs.iter().map(|mr| mr.bind_endpoint(endpoint));
         bound
             .try_for_each(|bound| bound)
-            .map_err(|error| NetError::fabric(Code::Register, &error))
+            .map_err(|error| NetError::fabric(Code::Register, &error))?;
+        let mut view = self.view;
+        view.learn(&self.mrs);
+        Ok(view)
     }
 
     /// Closes the region on every rail.
@@ -317,10 +325,7 @@ fn view_of(mrs: &[Mr], stretch: Stretch, offsets: bool) -> RegionView {
         offsets,
         host: stretch.kind == MemoryKind::Host,
     };
-    let slots = view.descs.iter_mut().zip(&mut view.keys);
-    for (mr, (desc, key)) in mrs.iter().zip(slots) {
-        (*desc, *key) = (mr.desc(), mr.key());
-    }
+    view.learn(mrs);
     view
 }
 
@@ -337,6 +342,14 @@ pub(crate) struct RegionView {
 }
 
 impl RegionView {
+    /// Takes over what the provider says of its regions, one a rail.
+    fn learn(&mut self, mrs: &[Mr]) {
+        let slots = self.descs.iter_mut().zip(&mut self.keys);
+        for (mr, (desc, key)) in mrs.iter().zip(slots) {
+            (*desc, *key) = (mr.desc(), mr.key());
+        }
+    }
+
     /// What a remote operation has to name for the local address `addr` of this region.
     #[inline]
     pub(crate) const fn wire_addr(&self, addr: u64) -> u64 {

@@ -3,6 +3,7 @@
 //! A region that was closed while requests still referred to it leaves its number unused until they
 //! are gone: an operation of theirs then finds nothing, and not somebody else's memory.
 
+use crate::error::{Code, NetError};
 use crate::region::{RegionView, Registration};
 use ofi_pools::mr::Handle;
 use ofi_pools::{Key, Table};
@@ -47,9 +48,9 @@ impl Regions {
         }
     }
 
-    /// Puts a region in; `None`, and it is closed again, when there are too many.
-    pub(crate) fn insert(&mut self, registration: Registration) -> Option<Key> {
-        let view = *registration.view();
+    /// Puts a region in that the data path has to know as `view`; `None`, and it is closed again, when
+    /// there are too many.
+    pub(crate) fn insert(&mut self, registration: Registration, view: RegionView) -> Option<Key> {
         let region = Region {
             registration: Some(registration),
             cached: None,
@@ -68,6 +69,13 @@ impl Regions {
         let key = self.table.insert(region).ok()?;
         self.set_view(key, view);
         Some(key)
+    }
+
+    /// Why there is no number for a region.
+    #[cold]
+    pub(crate) fn full() -> NetError {
+        let what = format!("more than {REGIONS_MAX} memory registrations on a device");
+        NetError::new(Code::OutOfIds, what)
     }
 
     fn set_view(&mut self, key: Key, view: RegionView) {

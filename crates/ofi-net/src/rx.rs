@@ -268,9 +268,11 @@ impl Receives {
         } else {
             EAGER_SLAB
         };
-        let taken = self
-            .pool_mut(lane)
-            .take(&mut SlabSource { registrar, access })?;
+        let taken = self.pool_mut(lane).take(&mut SlabSource {
+            registrar,
+            access,
+            binds_to: None,
+        })?;
         Ok(taken.map(|slot| Arrived { lane, slot }))
     }
 

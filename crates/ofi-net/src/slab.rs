@@ -4,7 +4,7 @@
 use crate::error::{Code, NetError};
 use crate::pages::Pages;
 use crate::region::{RegionView, Registrar, Registration, Stretch};
-use efa_fabric::Access;
+use efa_fabric::{Access, Endpoint};
 use ofi_pools::freelist::NotCovered;
 use ofi_pools::{Block, BlockSource};
 
@@ -64,9 +64,13 @@ impl Slab {
         self.registration.view()
     }
 
-    /// The registration of the pages.
-    pub(crate) const fn registration(&self) -> &Registration {
-        &self.registration
+    /// Binds the pages to an endpoint, once and before they are used, where the provider needs that. No
+    /// peer names them by key, so there is nothing to learn from it.
+    ///
+    /// # Errors
+    /// The provider's.
+    pub(crate) fn bind(&self, endpoint: &Endpoint) -> Result<(), NetError> {
+        self.registration.bind(endpoint).map(drop)
     }
 
     /// The memory.
@@ -90,6 +94,8 @@ impl Block for Slab {
 pub(crate) struct SlabSource<'a> {
     pub(crate) registrar: &'a Registrar,
     pub(crate) access: Access,
+    /// What they are bound to, where the provider needs that (`FI_MR_ENDPOINT`).
+    pub(crate) binds_to: Option<&'a Endpoint>,
 }
 
 impl BlockSource for SlabSource<'_> {
@@ -98,7 +104,11 @@ impl BlockSource for SlabSource<'_> {
 
     fn block(&mut self, bytes: usize, _align: usize) -> Result<Slab, NetError> {
         // Pages are as aligned as anything asked for here: the freelists ask for the page size.
-        Slab::new(self.registrar, bytes, self.access)
+        let slab = Slab::new(self.registrar, bytes, self.access)?;
+        if let Some(endpoint) = self.binds_to {
+            slab.bind(endpoint)?;
+        }
+        Ok(slab)
     }
 }
 

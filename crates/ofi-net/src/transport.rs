@@ -34,7 +34,7 @@ mod memory;
 mod one_sided;
 mod traffic;
 
-pub(crate) use memory::{DEREG_BOUND_MS, round_bytes};
+pub(crate) use memory::round_bytes;
 pub use one_sided::{LocalMemory, RemoteMemory};
 pub(crate) use traffic::Traffic;
 

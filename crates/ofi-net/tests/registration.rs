@@ -1,10 +1,12 @@
 //! Registering memory: keys of our own, the cache, units of pages, large regions, dma-buf, kinds of
 //! memory, and what deregistration waits for (protocol 2g, traps 22, 23, 32).
+#![expect(clippy::unwrap_used, reason = "test code")]
+
 mod common;
 
 use common::{
     Buffer, Side, config, connect, finish, in_one_process, irecv, irecv_into, isend, pattern, say,
-    until, wait,
+    sendrecv, until, wait,
 };
 use core::ffi::c_void;
 use core::time::Duration;
@@ -98,6 +100,57 @@ fn the_cache_finds_what_is_covered_and_is_off_for_neuron() {
                 assert_eq!(a.net.mr_key(whole).unwrap_err().code(), Code::StaleRegion);
             }
         },
+    );
+}
+
+/// SENDRECV as well: what is found is one registration, which serves until it was deregistered as often as
+/// it was registered; without the cache each is its own.
+fn cached_over_sendrecv() {
+    const LEN: usize = 100_000;
+    for flavour in [Flavour::Neuron, Flavour::Nccl] {
+        let cached = Config {
+            mr_cache: Config::new(flavour).mr_cache,
+            ..sendrecv()
+        };
+        let (a, b) = (Side::new(cached.clone()), Side::new(cached));
+        let (send, recv) = connect(&a.net, &b.net);
+        let source = pattern(1, LEN).leak().as_mut_ptr();
+        let first = register(&a.net, send, source.cast(), LEN).unwrap();
+        let again = register(&a.net, send, source.cast(), LEN).unwrap();
+        let part = register(&a.net, send, source.wrapping_add(5000).cast(), 100).unwrap();
+        let is_one = flavour == Flavour::Nccl;
+        assert_eq!((first == again, first == part), (is_one, is_one));
+        a.net.dereg_mr(send, first).unwrap();
+        a.net.dereg_mr(send, part).unwrap();
+        let sink = vec![0_u8; LEN].leak();
+        let whole = register(&b.net, recv, sink.as_mut_ptr().cast(), LEN).unwrap();
+        let received = irecv_into(&b.net, recv, (sink.as_mut_ptr().cast(), LEN), whole);
+        // SAFETY: leaked bytes; the last registration of them is open.
+        let sent = until("isend", || unsafe {
+            a.net.isend(send, source.cast(), LEN, Some(again)).unwrap()
+        });
+        let sizes = finish(&a.net, sent, &b.net, received);
+        assert_eq!(sizes, (LEN as u64, LEN as u64));
+        assert!(*sink == *pattern(1, LEN));
+        a.net.dereg_mr(send, again).unwrap();
+        for mr in [first, again, part] {
+            let stale = a.net.dereg_mr(send, mr).unwrap_err();
+            assert_eq!(stale.code(), Code::StaleRegion);
+            // SAFETY: leaked bytes.
+            let stale = unsafe { a.net.isend(send, source.cast(), 64, Some(mr)) };
+            assert_eq!(stale.unwrap_err().code(), Code::StaleRegion);
+        }
+        let anew = register(&a.net, send, source.cast(), LEN).unwrap();
+        assert_ne!(anew, again, "closed with its last user, and not kept");
+        a.net.dereg_mr(send, anew).unwrap();
+    }
+}
+
+#[test]
+fn over_sendrecv_the_cache_registers_once_and_is_off_for_neuron() {
+    in_one_process(
+        "over_sendrecv_the_cache_registers_once_and_is_off_for_neuron",
+        cached_over_sendrecv,
     );
 }
 

@@ -5,6 +5,7 @@ use super::port::Port;
 use super::progress::Core;
 use crate::clock::{self, Deadline};
 use crate::config::Config;
+use crate::domain_memory::Memory;
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use crate::pages::page_bytes;
@@ -22,7 +23,7 @@ use crate::{contexts::Contexts, dialled::Dialled, dmabuf, efa};
 use core::mem;
 use core::mem::ManuallyDrop;
 use efa_fabric::{
-    Av, Caps, Cq, CqBind, Domain as FiDomain, Endpoint, Fabric, Info, MrMode, TaggedEntry,
+    Access, Av, Caps, Cq, CqBind, Domain as FiDomain, Endpoint, Fabric, Info, MrMode, TaggedEntry,
 };
 use ofi_pools::{Freelist, FreelistConfig};
 use ofi_rdma::EpName;
@@ -37,6 +38,9 @@ const SLOTS: u32 = 16;
 /// Passes without a completion before the endpoint is closed.
 const SETTLING_PASSES: u32 = 64;
 
+/// The caller's memory is sent from and received into.
+const MESSAGE_ACCESS: Access = Access::SEND.union(Access::RECV);
+
 /// Names tried for an endpoint: shm says `FI_EBUSY` to that of a process that was killed.
 const NAMES_MAX: usize = 16;
 
@@ -47,12 +51,8 @@ pub(crate) type Seat = registry::Seat<Domain>;
 #[derive(Debug)]
 pub(crate) struct Domain {
     lock: DomainLock<Core>,
-    /// Registers the caller's memory, without the lock.
-    pub(crate) registrar: Arc<Registrar>,
-    /// Registration and progress must not meet: see [`Domain::registering`].
-    registers_inside: bool,
-    /// Regions are bound to the endpoint before they are used (`FI_MR_ENDPOINT`).
-    pub(crate) binds_regions: bool,
+    /// What the caller's memory is registered with.
+    pub(crate) memory: Memory,
     /// The provider reads: flushes work.
     pub(crate) reads: bool,
     log: Arc<dyn Log>,
@@ -73,12 +73,17 @@ impl Domain {
     ) -> Result<Self, NetError> {
         let opened = open_core(info, config);
         let (core, registrar) = opened.map_err(|error| error.context(label.to_owned()))?;
+        let reads = info.caps().contains(Caps::RMA);
+        // Flushes read it through our own address.
+        let access = match reads {
+            true => MESSAGE_ACCESS | Access::REMOTE_READ,
+            false => MESSAGE_ACCESS,
+        };
+        let memory = Memory::new(registrar, access, config, info)?;
         Ok(Self {
             lock: DomainLock::new(core),
-            registrar,
-            registers_inside: quirks::registration_races(info),
-            binds_regions: info.mr_mode().contains(MrMode::ENDPOINT),
-            reads: info.caps().contains(Caps::RMA),
+            memory,
+            reads,
             log,
             reporter: Reporter::default(),
             label: label.into(),
@@ -119,22 +124,6 @@ impl Domain {
     ) -> Result<R, NetError> {
         let core = self.lock.enter().map_err(|Poisoned| panicked())?;
         self.inside(core, f)
-    }
-
-    /// Runs `f`, which registers or deregisters memory: without the lock, so that a registration that
-    /// takes a second holds up nobody; under it where the provider needs that.
-    ///
-    /// # Errors
-    /// What `f` says; a domain that is out of order.
-    pub(crate) fn registering<R>(
-        &self,
-        f: impl FnOnce() -> Result<R, NetError>,
-    ) -> Result<R, NetError> {
-        if self.registers_inside {
-            self.enter(|_| f())
-        } else {
-            f()
-        }
     }
 
     #[inline]
@@ -181,7 +170,7 @@ impl Seated for Domain {
     fn shut_down(self, bound_ms: u64) {
         let Self {
             lock,
-            registrar,
+            memory,
             log,
             reporter,
             label,
@@ -212,8 +201,8 @@ impl Seated for Domain {
                 let _kept = ManuallyDrop::new((kept, peers, cq));
             }
         }
-        // The fi_domain last.
-        drop(registrar);
+        // Regions that the caller left registered, then the fi_domain.
+        drop(memory);
     }
 }
 
@@ -327,6 +316,7 @@ fn assemble(
         dmabuf: dmabuf::usable(config, info),
         key_bytes: config.mr_key_size,
     };
+    let binds_regions = opened.fi_domain.info().mr_mode().contains(MrMode::ENDPOINT);
     let registrar = Arc::new(Registrar::new(vec![opened.fi_domain], how)?);
     let internal = |what: String| NetError::new(Code::Internal, what);
     let slots = Freelist::new(FreelistConfig {
@@ -351,12 +341,14 @@ fn assemble(
         contexts,
         flush_page,
         registrar: Arc::clone(&registrar),
-        binds_regions: info.mr_mode().contains(MrMode::ENDPOINT),
+        binds_regions,
         drops_rest: quirks::drops_rest_of_truncated(info),
         notes: Vec::new(),
         trace: None,
     };
-    port.bind_flush_page()?;
+    if let Some(endpoint) = port.binds_to() {
+        port.flush_page.bind(endpoint)?;
+    }
     let wanted = config.cq_read_count.unwrap_or(BATCH_DEFAULT);
     let core = Core {
         engine,

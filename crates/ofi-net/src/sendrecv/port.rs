@@ -13,7 +13,6 @@
 //! done, and the engine counts the requests that refer to a region.
 
 use crate::contexts::{Contexts, Owner};
-use crate::error::NetError;
 use crate::peers::{Peers, Unresolved};
 use crate::region::Registrar;
 use crate::regions::{FLUSH_REGION, Regions};
@@ -54,6 +53,7 @@ pub(crate) struct Port {
     pub(crate) contexts: Contexts,
     pub(crate) flush_page: Slab,
     pub(crate) registrar: Arc<Registrar>,
+    /// Regions are bound to the endpoint before they are used (`FI_MR_ENDPOINT`).
     pub(crate) binds_regions: bool,
     /// What the provider makes of truncated messages, where it says nothing.
     pub(crate) drops_rest: Option<bool>,
@@ -86,12 +86,9 @@ impl Port {
         }
     }
 
-    /// Binds our own memory where the provider needs that, before it is used.
-    pub(crate) fn bind_flush_page(&self) -> Result<(), NetError> {
-        if self.binds_regions {
-            self.flush_page.registration().bind(&self.endpoint)?;
-        }
-        Ok(())
+    /// What regions are bound to before they are used, where the provider needs that.
+    pub(crate) fn binds_to(&self) -> Option<&Endpoint> {
+        self.binds_regions.then_some(&self.endpoint)
     }
 
     /// What became of a message that was longer than its receive of `room` bytes. rxm says length and
@@ -194,6 +191,7 @@ impl Port {
         let mut source = SlabSource {
             registrar: &self.registrar,
             access: CONNECT_SLAB,
+            binds_to: self.binds_regions.then_some(&self.endpoint),
         };
         match self.slots.take(&mut source) {
             Ok(Some(slot)) => Ok(slot),
@@ -211,10 +209,6 @@ impl Port {
     /// The slot as the sink of a post.
     fn slot_sink(&self, slot: Slot) -> Option<Sink> {
         let place = self.slots.place(slot).ok()?;
-        if self.binds_regions {
-            // Once for each block is enough; again does no harm, and connections are rare.
-            place.block.registration().bind(&self.endpoint).ok()?;
-        }
         Some(Sink {
             ptr: place.block.pages().start().wrapping_add(place.offset),
             len: place.bytes,

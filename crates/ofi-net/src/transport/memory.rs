@@ -1,31 +1,21 @@
-//! Registering the caller's memory (protocol 2g.1, decisions 13, 25, 36).
-//!
-//! ```text
-//! reg_mr:    cache, if on -> register on every rail, no lock held -> number it -> word
-//! dereg_mr:  last user? -> requests that refer to it? wait with progress, bounded -> close
-//! ```
+//! Registering the caller's memory: what is registered, and with which domain; how, stands in
+//! [`crate::domain_memory`].
 
 use super::{Transport, stale};
-use crate::cached;
-use crate::clock::Deadline;
 use crate::domain::Domain;
+use crate::domain_memory::{self, Memory, MemoryCore, MemoryDomain, gone};
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord};
 use crate::progress::{Core, Role};
-use crate::region::{DmaBuf, MemoryKind, Registration, Stretch, USER_ACCESS};
+use crate::region::{DmaBuf, MemoryKind, RegionView, Registration, Stretch};
+use crate::regions::Regions;
 use crate::sendrecv;
 use core::ffi::c_void;
-use core::mem::ManuallyDrop;
-use ofi_pools::Key;
-use ofi_pools::mr::Handle;
 use ofi_rdma::RegionId;
 
 /// Plain ranges are registered in units of this, or of the system's pages if those are smaller
 /// (protocol 2g.1).
 const ROUND_BYTES_MAX: usize = 4096;
-
-/// How long a deregistration waits for operations on the region, milliseconds.
-pub(crate) const DEREG_BOUND_MS: u64 = 5000;
 
 /// The unit that ranges are rounded to on a system with pages of `page` bytes. It is the cache's unit
 /// too: one of a whole page of 64 KiB would find a region for memory beside it (trap 22).
@@ -50,11 +40,7 @@ impl Transport {
         len: usize,
         kind: MemoryKind,
     ) -> Result<MrWord, NetError> {
-        let unit = match &*self.sendrecv {
-            None => self.comm(comm)?.1.round_bytes,
-            Some(_) => round_bytes(self.config.page()),
-        };
-        let stretch = stretch(addr, len, kind, unit)?;
+        let stretch = stretch(addr, len, kind, round_bytes(self.config.page()))?;
         // SAFETY: rounding stays within the pages that the caller's range touches, which are mapped as
         // long as the range is; the rest is the caller's promise.
         unsafe { self.register(comm, stretch) }
@@ -106,21 +92,8 @@ impl Transport {
         }
         let (seat, domain, key) = self.comm(comm)?;
         domain.enter(|core| core.expect_any(key))?;
-        let plain = stretch.kind == MemoryKind::Host && stretch.dmabuf.is_none();
-        let region = match &domain.cache {
-            // Trap 23: device memory is neither rounded nor shared with its neighbours.
-            Some(cache) if plain => {
-                let handle = domain.registering(|| cached::acquire(cache, stretch))?;
-                domain.enter(|core| core.number_cached(cache, handle))?
-            }
-            _ => {
-                let registration = domain.registering(|| {
-                    // SAFETY: the caller's promise.
-                    unsafe { domain.registrar.register(stretch, USER_ACCESS) }
-                })?;
-                domain.enter(|core| core.number(registration))?
-            }
-        };
+        // SAFETY: the caller's promise; the units that the range touches are mapped as long as it is.
+        let region = unsafe { domain_memory::register(domain, stretch) }?;
         seat.region_word(region)
     }
 
@@ -156,92 +129,58 @@ impl Transport {
         }
         let (seat, domain, _) = self.comm(comm)?;
         let region = self.registry.region_key(seat, mr)?;
-        let closed = match domain.enter(|core| core.cache_entry(region, mr))? {
-            None => {
-                self.wait_quiet(domain, region)?;
-                close_own(domain, region, mr)
-            }
-            Some(handle) => {
-                if domain.last_reference(handle) {
-                    self.wait_quiet(domain, region)?;
-                }
-                close_cached(domain, region, handle)
-            }
-        };
-        if let Err(error) = &closed {
-            if error.code() == Code::Deregister {
-                domain.poison(error.clone());
-            }
-        }
-        closed
-    }
-
-    /// Makes progress until nothing is to be waited for on the region, within a bound.
-    fn wait_quiet(&self, domain: &Domain, region: Key) -> Result<(), NetError> {
-        let deadline = Deadline::after(DEREG_BOUND_MS);
-        loop {
-            let quiet = domain.enter(|core| {
-                let Core { engine, port, .. } = &mut *core;
-                port.regions.sweep(|id| engine.region_refs(id));
-                // Requests that are done, or whose communicator failed, wait for nothing but their
-                // `test`.
-                if !engine.region_awaited(RegionId(region.index())) {
-                    return Ok(true);
-                }
-                core.progress();
-                Ok(false)
-            })?;
-            if quiet || deadline.is_over() {
-                return Ok(());
-            }
+        domain_memory::deregister(domain, (region, mr), || {
             if self.config.endpoint_per_comm {
                 self.nudge();
             }
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Domain {
-    /// Whether the cache gives the region up with the next release.
-    fn last_reference(&self, handle: Handle) -> bool {
-        let references = |cache: &cached::Cache| cache.with(|cache| cache.references(handle));
-        self.cache.as_ref().and_then(references) == Some(1)
-    }
-}
-
-fn close_own(domain: &Domain, region: Key, mr: MrWord) -> Result<(), NetError> {
-    let registration = domain.enter(|core| {
-        let referenced = core.engine.region_refs(RegionId(region.index()));
-        core.port
-            .regions
-            .take(region, referenced)
-            .ok_or_else(|| gone(mr))
-    })?;
-    domain.registering(|| {
-        registration.close().map_err(|refused| {
-            let (kept, error) = *refused;
-            // For good: the provider may still reach the memory.
-            let _kept = ManuallyDrop::new(kept);
-            error
         })
-    })
+    }
 }
 
-fn close_cached(domain: &Domain, region: Key, handle: Handle) -> Result<(), NetError> {
-    let Some(cache) = &domain.cache else {
-        return Ok(());
-    };
-    let closed = domain.registering(|| cached::release(cache, handle));
-    if matches!(closed, Ok(false)) {
-        return Ok(());
+impl MemoryDomain for Domain {
+    type Core = Core;
+
+    fn with_core<R>(
+        &self,
+        f: impl FnOnce(&mut Core) -> Result<R, NetError>,
+    ) -> Result<R, NetError> {
+        self.enter(f)
     }
-    domain.enter(|core| {
-        let referenced = core.engine.region_refs(RegionId(region.index()));
-        core.port.regions.forget(region, referenced);
-        Ok(())
-    })?;
-    closed.map(drop)
+
+    fn poison(&self, error: NetError) {
+        Self::poison(self, error);
+    }
+
+    fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}
+
+impl MemoryCore for Core {
+    fn regions(&mut self) -> &mut Regions {
+        &mut self.port.regions
+    }
+
+    fn ready(&self, new: &Registration) -> Result<RegionView, NetError> {
+        Ok(*new.view())
+    }
+
+    fn references(&self, region: RegionId) -> u32 {
+        self.engine.region_refs(region)
+    }
+
+    fn is_awaited(&self, region: RegionId) -> bool {
+        self.engine.region_awaited(region)
+    }
+
+    fn sweep_regions(&mut self) {
+        let Self { engine, port, .. } = self;
+        port.regions.sweep(|region| engine.region_refs(region));
+    }
+
+    fn pass(&mut self) {
+        self.progress();
+    }
 }
 
 impl Core {
@@ -253,30 +192,6 @@ impl Core {
             }
             Some(_) => Ok(()),
             None => Err(stale(Code::StaleComm, "communicator", comm.to_bits())),
-        }
-    }
-
-    fn number(&mut self, registration: Registration) -> Result<Key, NetError> {
-        self.port.regions.insert(registration).ok_or_else(too_many)
-    }
-
-    fn number_cached(&mut self, cache: &cached::Cache, handle: Handle) -> Result<Key, NetError> {
-        let regions = &mut self.port.regions;
-        cache.with(|cache| {
-            let cached = cache.get(handle).ok_or_else(too_many)?;
-            if let Some(&key) = cached.number.get() {
-                return Ok(key);
-            }
-            let view = *cached.registration.view();
-            let key = regions.insert_cached(view, handle).ok_or_else(too_many)?;
-            Ok(*cached.number.get_or_init(|| key))
-        })
-    }
-
-    fn cache_entry(&mut self, region: Key, mr: MrWord) -> Result<Option<Handle>, NetError> {
-        match self.port.regions.entry_mut(region) {
-            Some(entry) => Ok(entry.cached),
-            None => Err(gone(mr)),
         }
     }
 }
@@ -317,19 +232,6 @@ fn told(key: u64) -> Result<u64, NetError> {
         return Err(NetError::new(Code::KeyTooWide, what).with_errno(libc::ENOENT));
     }
     Ok(key)
-}
-
-#[cold]
-fn gone(mr: MrWord) -> NetError {
-    stale(Code::StaleRegion, "memory handle", mr.to_bits())
-}
-
-#[cold]
-fn too_many() -> NetError {
-    NetError::new(
-        Code::OutOfIds,
-        "more than 4194304 memory registrations on a device",
-    )
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! so, what was opened is closed once, and who was not hit goes on.
 #![expect(clippy::unwrap_used, reason = "test code")]
 
+mod binding;
 #[path = "../common/mod.rs"]
 mod common;
 mod meddling;

@@ -11,7 +11,7 @@ use core::marker::PhantomData;
 use efa_fabric::sys::bindings as b;
 use efa_fabric::sys::errno as e;
 use efa_fabric::sys::grown::{fi_cq_err_entry, fi_mr_attr};
-use efa_fabric::{Caps, Fabric, Hints, Library, MrMode};
+use efa_fabric::{Caps, Fabric, Hints, Library, MrMode, consts};
 use std::ffi::CString;
 use std::sync::OnceLock;
 
@@ -168,6 +168,13 @@ hook!(domain = FABRIC.domain(
     }); }
     // SAFETY: as above.
     unsafe { MR.hook(&mut object.mr, |ops| ops.regattr = Some(regattr)); }
+    if with(|state| state.binds) {
+        // SAFETY: the entry of the call, which is its caller's own.
+        let entry = unsafe { &mut *info };
+        // SAFETY: `fi_getinfo(3)`: every entry has them.
+        let attributes = unsafe { &mut *entry.domain_attr };
+        attributes.mr_mode |= consts::FI_MR_ENDPOINT;
+    }
 }));
 
 hook!(cq_open = DOMAIN.cq_open(
@@ -254,9 +261,25 @@ hook!(regattr = MR.regattr(
     // SAFETY: registered.
     let object = unsafe { made("mr", out) };
     // SAFETY: an open region.
-    unsafe { MR_FID.hook(&mut object.fid.ops, |ops| ops.close = Some(close_mr)); }
-    object.key = with(|state| state.disguise(object.key));
+    unsafe { MR_FID.hook(&mut object.fid.ops, |ops| {
+        ops.close = Some(close_mr);
+        ops.bind = Some(bind_mr);
+        ops.control = Some(enable_mr);
+    }); }
+    let region = core::ptr::from_mut(object).addr();
+    object.key = with(|state| state.registered(region, object.key));
 }));
+
+// The provider has no need of it, and is not told.
+hook!(bind_mr = MR_FID.bind(fid: *mut b::fid, other: *mut b::fid, flags: u64) -> c_int:
+    |go| set_up("fi_mr_bind", || with(|state| state.bind(fid.addr())), || ()));
+hook!(enable_mr = MR_FID.control(fid: *mut b::fid, command: c_int, arg: *mut c_void) -> c_int:
+|go| set_up("fi_mr_enable", || {
+    let Some(key) = with(|state| state.enable(fid.addr())) else { return -libc::EINVAL };
+    // SAFETY: a region: it was hooked as one.
+    unsafe { (*fid.cast::<b::fid_mr>()).key = key; }
+    0
+}, || ()));
 
 hook!(close_domain = DOMAIN_FID.close(fid: *mut b::fid) -> c_int: |go| close("domain", fid, go));
 hook!(close_cq = CQ_FID.close(fid: *mut b::fid) -> c_int: |go| close("cq", fid, go));
@@ -265,7 +288,7 @@ hook!(close_ep = EP_FID.close(fid: *mut b::fid) -> c_int: |go| close("ep", fid, 
 hook!(close_mr = MR_FID.close(fid: *mut b::fid) -> c_int: |go| {
     // SAFETY: a region: it was hooked as one.
     let object = unsafe { &mut *fid.cast::<b::fid_mr>() };
-    object.key = with(|state| state.real_key(object.key));
+    object.key = with(|state| state.closing(fid.addr(), object.key));
     close("mr", fid, go)
 });
 

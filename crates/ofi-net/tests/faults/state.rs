@@ -1,6 +1,7 @@
 //! What the meddled provider is told to do, and what it saw.
 
 use core::ffi::c_int;
+use efa_fabric::consts::FI_KEY_NOTAVAIL;
 use efa_fabric::sys::bindings as b;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -46,6 +47,10 @@ pub(crate) struct State {
     /// What keys look like from outside.
     pub(crate) disguise: Option<fn(u64) -> u64>,
     keys: HashMap<u64, u64>,
+    /// Regions have to be bound to an endpoint (`FI_MR_ENDPOINT`).
+    pub(crate) binds: bool,
+    /// Those that are not enabled yet: whether they are bound, and their keys.
+    unready: HashMap<usize, (bool, u64)>,
     pub(crate) tamper: Option<Tamper>,
     /// Queues give entries of the format DATA, which can be tampered with.
     pub(crate) has_data_entries: bool,
@@ -132,6 +137,54 @@ impl State {
 
     pub(crate) fn real_key(&self, shown: u64) -> u64 {
         self.keys.get(&shown).copied().unwrap_or(shown)
+    }
+
+    /// A new region with a key: what the key looks like so far.
+    pub(crate) fn registered(&mut self, region: usize, real: u64) -> u64 {
+        if self.binds {
+            self.unready.insert(region, (false, real));
+            return FI_KEY_NOTAVAIL;
+        }
+        self.disguise(real)
+    }
+
+    /// Regions that nobody may use yet.
+    pub(crate) fn unbound(&self) -> usize {
+        self.unready.len()
+    }
+
+    /// `fi_mr_bind`.
+    pub(crate) fn bind(&mut self, region: usize) -> c_int {
+        match self.unready.get_mut(&region) {
+            Some((bound @ false, _)) => {
+                *bound = true;
+                0
+            }
+            _ => {
+                self.wrong
+                    .push(format!("region {region:#x} is bound again"));
+                -libc::EINVAL
+            }
+        }
+    }
+
+    /// `fi_mr_enable`: the key that it has from now on.
+    pub(crate) fn enable(&mut self, region: usize) -> Option<u64> {
+        match self.unready.remove(&region) {
+            Some((true, real)) => Some(self.disguise(real)),
+            _ => {
+                self.wrong.push(format!("region {region:#x} is not bound"));
+                None
+            }
+        }
+    }
+
+    /// A region is closed that looks as if its key were `shown`: its real one.
+    pub(crate) fn closing(&mut self, region: usize, shown: u64) -> u64 {
+        match self.unready.remove(&region) {
+            Some((_, real)) => real,
+            None => self.real_key(shown),
+        }
     }
 
     /// How many entries are left, moved to the front.
