@@ -2,7 +2,6 @@
 
 use crate::config::Config;
 use crate::contexts::Contexts;
-use crate::dialled::Dialled;
 use crate::dmabuf;
 use crate::domain_memory::Memory;
 use crate::early;
@@ -318,7 +317,6 @@ fn assemble(
         cqs,
         batch: vec![CqEntry::EMPTY; batch].into_boxed_slice(),
         open: HashMap::new(),
-        dialled: Dialled::new(info.addr_format()),
         adopted: HashMap::new(),
         lengths_missing: quirks::lengths_missing(info),
         next_rail: 0,

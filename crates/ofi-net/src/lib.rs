@@ -20,7 +20,6 @@
 //! | `transport` | the API that the plugins are skins of; the traffic class of all it sends |
 //! | `device`, `registry`, `owners`, `peer_sets` | a device, its domains by number, those of threads, those of peers |
 //! | `domain`, `open` | rails with one engine over them behind a lock; how rails are opened |
-//! | `dialled` | whom communicators are connecting to, for the log |
 //! | `progress` | one pass: harvest, demultiplex, pump, refill |
 //! | `rail` | one engine operation to one libfabric call |
 //! | `rx` | receive buffers: how many are posted where |
@@ -46,7 +45,6 @@ mod clock;
 pub mod config;
 mod contexts;
 mod device;
-mod dialled;
 mod dmabuf;
 mod domain;
 mod domain_memory;

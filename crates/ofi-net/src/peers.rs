@@ -3,9 +3,10 @@
 //! A thousand communicators to one peer are one entry. Entries stay until the endpoint closes, as in
 //! the reference (protocol trap 27): their number is that of distinct peers.
 
+use crate::report::Note;
 use efa_fabric::{Av, FabricError, PeerAddr as FiAddr};
 use ofi_rdma::limits::EP_NAME_BYTES;
-use ofi_rdma::{Cause, EpName, PeerAddr};
+use ofi_rdma::{Cause, EpName, Event, Failure, PeerAddr};
 use ofi_sys::consts::{FI_ADDR_STR, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
 use std::collections::HashMap;
 
@@ -54,6 +55,26 @@ impl Peers {
             av,
             shape,
             known: HashMap::new(),
+        }
+    }
+
+    /// The name of an endpoint that was resolved here, as people read it. For the log: it looks at all.
+    pub(crate) fn shown(&self, peer: PeerAddr) -> Option<Box<str>> {
+        let mut known = self.known.iter();
+        let (name, _) = known.find(|(_, addr)| addr.as_raw() == peer.0)?;
+        let bytes = name.bytes.get(..usize::from(name.len))?;
+        Some(ofi_trace::show_address(self.shape.format, bytes).into())
+    }
+
+    /// An event of the engine with the peer it is about.
+    pub(crate) fn note(&self, event: Event) -> Note {
+        let peer = match event {
+            Event::Failed(_, Failure { peer, .. }) | Event::Stalled { peer, .. } => peer,
+            _ => None,
+        };
+        match peer.and_then(|peer| self.shown(peer)) {
+            Some(peer) => Note::About { event, peer },
+            None => Note::Event(event),
         }
     }
 

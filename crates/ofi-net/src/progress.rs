@@ -7,7 +7,6 @@
 
 use crate::clock;
 use crate::contexts::Owner;
-use crate::dialled::Dialled;
 use crate::error::{Code, NetError};
 use crate::handle_words::CommWord;
 use crate::rail::Port;
@@ -49,8 +48,6 @@ pub(crate) struct Core {
     pub(crate) batch: Box<[CqEntry]>,
     /// The communicators that callers hold, and whether they send.
     pub(crate) open: HashMap<CommKey, Role>,
-    /// Whom those that are not connected yet connect to.
-    pub(crate) dialled: Dialled,
     /// Listeners whose connection is being made on another domain, and what as: with an endpoint for
     /// each communicator of a peer.
     pub(crate) adopted: HashMap<CommKey, CommWord>,
@@ -103,12 +100,7 @@ impl Core {
     /// What every command and input is followed by: posts go out, receives are refilled, events are
     /// kept for the log.
     pub(crate) fn drain(&mut self) {
-        let Self {
-            engine,
-            port,
-            dialled,
-            ..
-        } = self;
+        let Self { engine, port, .. } = self;
         engine.pump(port);
         while let Some(rx) = engine.take_released() {
             if let Some(buffer) = port.receives.held(rx.rail, rx.index) {
@@ -121,7 +113,8 @@ impl Core {
             }
         }
         while let Some(event) = engine.poll_event() {
-            port.note(dialled.note(event));
+            let control_0 = port.lane(Lane::control(0));
+            port.note(control_0.map_or(Note::Event(event), |end| end.peers.note(event)));
         }
         if let Some(trace) = &mut port.trace {
             trace.flush();

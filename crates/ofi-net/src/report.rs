@@ -12,12 +12,12 @@ use ofi_rdma::{Event, Lane, Stray};
 pub(crate) enum Note {
     /// From the engine.
     Event(Event),
-    /// A communicator failed before it was connected.
-    Unconnected {
-        /// How.
+    /// The same, about a peer whose address is known.
+    About {
+        /// What.
         event: Event,
-        /// The address that it was to connect to.
-        to: Box<str>,
+        /// The peer's address, as people read it.
+        peer: Box<str>,
     },
     /// A message did not fit the receive buffer: the peer's limit of eager messages is above ours.
     Truncated {
@@ -54,8 +54,8 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Event(event) => write_event(f, *event),
-            Self::Unconnected { event, to } => {
-                write!(f, "connecting to {to}: ")?;
+            Self::About { event, peer } => {
+                write!(f, "peer {peer}: ")?;
                 write_event(f, *event)
             }
             // Some providers do not say by how much (0).
@@ -146,7 +146,7 @@ impl Reporter {
         for note in notes {
             match note {
                 Note::Event(event) => self.event(log, label, *event),
-                Note::Unconnected { .. } => {
+                Note::About { .. } => {
                     log::warn(log, Subsys::Net, || format!("{label}: {note}"));
                 }
                 Note::Truncated { .. } | Note::Receive { .. } | Note::Peer { .. } => {

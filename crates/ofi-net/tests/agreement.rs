@@ -89,6 +89,12 @@ fn trap_06_sides_that_differ_in_rails_are_both_told() {
                 let text = error.to_string();
                 assert!(text.contains(more) && text.contains(fewer), "{text}");
             }
+            // Each log says who the other is.
+            for side in [&a, &b] {
+                let warnings = side.log.at(Level::Warn);
+                let named = warnings.iter().filter(|line| line.contains(": peer "));
+                assert_eq!(named.count(), 1, "{warnings:?}");
+            }
         }
     });
 }

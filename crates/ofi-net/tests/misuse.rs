@@ -109,10 +109,10 @@ fn nobody_accepts() {
     let wanted = if is_ip {
         format!(":{port}: ")
     } else {
-        "connecting to fi_shm://".to_owned()
+        "peer fi_shm://".to_owned()
     };
     assert!(
-        warnings[0].contains("connecting to ") && warnings[0].contains(&wanted),
+        warnings[0].contains("peer ") && warnings[0].contains(&wanted),
         "{wanted:?}: {warnings:?}"
     );
     let start = Instant::now();

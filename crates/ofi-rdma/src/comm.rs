@@ -126,6 +126,12 @@ impl<D: Dialect> Comm<D> {
         self.window.outstanding() + self.out_of_window()
     }
 
+    /// The peer's control endpoint 0; `None` for a listener.
+    pub(crate) fn peer_address(&self) -> Option<PeerAddr> {
+        let [control_0, ..] = self.peer.control;
+        (self.kind != CommKind::Listener).then_some(control_0)
+    }
+
     /// Whether its peer said CLOSE and all its CTRLs came.
     pub(crate) fn is_heard_out(&self) -> bool {
         self.close_count.is_some_and(|count| self.ctrls >= count)

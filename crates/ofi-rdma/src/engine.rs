@@ -337,6 +337,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             comm_id: comm.local_id,
             seq,
             why,
+            peer: comm.peer_address(),
         };
         comm.failure = Some(failure);
         self.counters.failures += 1;

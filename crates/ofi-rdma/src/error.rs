@@ -1,7 +1,7 @@
 //! What can go wrong, as values: who fails, with which numbers. Words and codes for people are put
 //! on them by the layer above.
 
-use crate::port::{Cause, Lane};
+use crate::port::{Cause, Lane, PeerAddr};
 
 /// A refused command. Nothing was changed by it unless it says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,6 +69,9 @@ pub struct Failure {
     pub seq: Option<u16>,
     /// What happened.
     pub why: Why,
+    /// Control endpoint 0 of the peer (SENDRECV: its endpoint), for whoever knows its name; `None`
+    /// for a listener, and for a name that the provider refused.
+    pub peer: Option<PeerAddr>,
 }
 
 /// What made a communicator fail.

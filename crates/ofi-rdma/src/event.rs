@@ -2,6 +2,7 @@
 
 use crate::CommKey;
 use crate::error::{Failure, Stage};
+use crate::port::PeerAddr;
 
 /// Something worth telling a person. Never on the path of a message that goes well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub enum Event {
         outstanding: u16,
         /// How long.
         idle_ms: u64,
+        /// As in [`Failure::peer`].
+        peer: Option<PeerAddr>,
     },
     /// A message for nobody was dropped.
     Stray(Stray),

@@ -92,6 +92,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             oldest_seq: comm.window.oldest(),
             outstanding: comm.outstanding(),
             idle_ms,
+            peer: comm.peer_address(),
         };
         self.event(event);
     }

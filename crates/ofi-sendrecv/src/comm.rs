@@ -67,6 +67,11 @@ impl Comm {
         }
     }
 
+    /// The peer's endpoint; `None` for a listener.
+    pub(crate) fn peer_address(&self) -> Option<PeerAddr> {
+        (self.kind != CommKind::Listener).then_some(self.peer)
+    }
+
     /// Neither failed nor closed.
     #[inline]
     pub(crate) const fn is_healthy(&self) -> bool {

@@ -64,6 +64,7 @@ impl Engine {
                 comm_id: tag,
                 seq: None,
                 why,
+                peer: None,
             }))
         })?;
         let own = &self.config.name;

@@ -230,6 +230,7 @@ impl Engine {
             comm_id: comm.tag,
             seq: None,
             why,
+            peer: comm.peer_address(),
         };
         comm.failure = Some(failure);
         self.counters.failures += 1;

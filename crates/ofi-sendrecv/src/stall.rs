@@ -71,6 +71,7 @@ impl Engine {
             oldest_seq: 0,
             outstanding: comm.outstanding + comm.flushes_out,
             idle_ms,
+            peer: comm.peer_address(),
         };
         self.event(event);
     }

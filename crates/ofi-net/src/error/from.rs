@@ -150,6 +150,7 @@ mod tests {
             comm_id: 7,
             seq: Some(3),
             why,
+            peer: None,
         })
         .into()
     }

@@ -49,7 +49,6 @@ impl SendRecv {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;
             core.open.insert(comm, Role::Send);
-            core.dialled.begin(comm, &name);
             core.drain();
             Ok(Some(comm))
         })?;
@@ -123,7 +122,6 @@ impl Core {
 
     fn close(&mut self, comm: CommKey) -> Result<(), NetError> {
         self.engine.close(comm, clock::now_ms())?;
-        self.dialled.forget(comm);
         self.open.remove(&comm);
         self.drain();
         Ok(())

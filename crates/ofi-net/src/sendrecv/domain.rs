@@ -19,7 +19,7 @@ use crate::report::Reporter;
 use crate::slab::{FLUSH_PAGE, Slab};
 use crate::sync::{DomainLock, Poisoned};
 use crate::trace::{Trace, TraceFile};
-use crate::{contexts::Contexts, dialled::Dialled, dmabuf, efa};
+use crate::{contexts::Contexts, dmabuf, efa};
 use core::mem;
 use core::mem::ManuallyDrop;
 use efa_fabric::{
@@ -356,7 +356,6 @@ fn assemble(
         cq: opened.cq,
         batch: vec![TaggedEntry::EMPTY; wanted.clamp(1, BATCH_MAX)].into_boxed_slice(),
         open: HashMap::new(),
-        dialled: Dialled::new(info.addr_format()),
         quiet_passes: 0,
         poison: None,
     };

@@ -25,7 +25,7 @@ use efa_fabric::{
 };
 use ofi_pools::{Freelist, Slot};
 use ofi_rdma::limits::EP_NAME_BYTES;
-use ofi_rdma::{Cause, Lane, Outcome, PeerAddr, RegionId, Token};
+use ofi_rdma::{Cause, Event, Lane, Outcome, PeerAddr, RegionId, Token};
 use ofi_sendrecv::limits::FLUSH_BYTES;
 use ofi_sendrecv::{Buffer, Post, Rest, TagPort, Wire};
 use std::sync::Arc;
@@ -76,6 +76,11 @@ const fn fi(peer: PeerAddr) -> FiAddr {
 }
 
 impl Port {
+    /// An event of the engine as a note, with the peer's address where there is one.
+    pub(crate) fn event(&self, event: Event) -> Note {
+        self.peers.note(event)
+    }
+
     /// Keeps something for the log; the first ones, when there are very many.
     pub(crate) fn note(&mut self, note: Note) {
         if let Some(trace) = &mut self.trace {

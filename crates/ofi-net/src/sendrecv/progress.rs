@@ -3,7 +3,6 @@
 use super::port::Port;
 use crate::clock;
 use crate::contexts::Owner;
-use crate::dialled::Dialled;
 use crate::error::{Code, NetError};
 use crate::progress::Role;
 use crate::report::Note;
@@ -31,8 +30,6 @@ pub(crate) struct Core {
     pub(crate) batch: Box<[TaggedEntry]>,
     /// The communicators that callers hold.
     pub(crate) open: HashMap<CommKey, Role>,
-    /// Whom those that are not connected yet connect to.
-    pub(crate) dialled: Dialled,
     pub(crate) quiet_passes: u32,
     /// What makes the domain unusable.
     pub(crate) poison: Option<NetError>,
@@ -56,15 +53,11 @@ impl Core {
     /// What every command and input is followed by.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        let Self {
-            engine,
-            port,
-            dialled,
-            ..
-        } = self;
+        let Self { engine, port, .. } = self;
         engine.pump(port);
         while let Some(event) = engine.poll_event() {
-            port.note(dialled.note(event));
+            let note = port.event(event);
+            port.note(note);
         }
         if let Some(trace) = &mut port.trace {
             trace.flush();

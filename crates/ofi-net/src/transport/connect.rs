@@ -192,7 +192,6 @@ impl Transport {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;
             core.open.insert(comm, Role::Send);
-            core.dialled.begin(comm, &name);
             core.port.receives.sender_added();
             core.fill_receives();
             core.drain();
@@ -247,7 +246,6 @@ impl Core {
     /// Detaches a communicator.
     pub(crate) fn close(&mut self, comm: CommKey) -> Result<(), NetError> {
         self.engine.close(comm, clock::now_ms())?;
-        self.dialled.forget(comm);
         if self.open.remove(&comm) == Some(Role::Send) {
             self.port.receives.sender_removed();
         }

@@ -54,6 +54,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                     comm_id: id,
                     seq: None,
                     why,
+                    peer: None,
                 }));
             }
         };
