@@ -6,6 +6,7 @@ use crate::dmabuf;
 use crate::domain_memory::Memory;
 use crate::early;
 use crate::error::{Code, NetError};
+use crate::locked::Locked;
 use crate::log::Log;
 use crate::open::{Opened, Rail, open_rail};
 use crate::pages::page_bytes;
@@ -15,10 +16,8 @@ use crate::rail::{LaneEnd, Port};
 use crate::region::{Addressing, Registrar, USER_ACCESS};
 use crate::regions::Regions;
 use crate::registry::{self, Seated};
-use crate::report::{Note, Reporter};
 use crate::rx::{EAGER_BYTES_MIN, Limits, Receives};
 use crate::slab::{FLUSH_PAGE, Slab};
-use crate::sync::{DomainLock, Poisoned};
 use crate::trace::{Trace, TraceFile};
 use core::mem;
 use efa_fabric::{Caps, CqEntry, Info};
@@ -26,7 +25,7 @@ use ofi_pools::{Freelist, FreelistConfig};
 use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, MAX_RAILS};
 use ofi_rdma::{Engine, EpName, KeyWidth, Lane};
 use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 /// Control messages that can be at the provider before the pool of their slots grows, and by how
 /// many it grows.
@@ -36,15 +35,7 @@ const SEND_SLOTS: u32 = 16;
 pub(crate) type Seat = registry::Seat<Domain>;
 
 /// One domain.
-#[derive(Debug)]
-pub(crate) struct Domain {
-    lock: DomainLock<Core>,
-    /// What the caller's memory is registered with.
-    pub(crate) memory: Memory,
-    log: Arc<dyn Log>,
-    reporter: Reporter,
-    label: Box<str>,
-}
+pub(crate) type Domain = Locked<Core>;
 
 /// What a domain is opened from.
 #[derive(Debug)]
@@ -89,120 +80,26 @@ impl Domain {
         core.port.trace = trace.map(|file| Box::new(Trace::new(Arc::clone(file))));
         core.port.trace_endpoints(first.addr_format());
         let memory = Memory::new(registrar, USER_ACCESS, config, first)?;
-        let (lock, label, reporter) = (DomainLock::new(core), label.into(), Reporter::default());
-        Ok(Self {
-            lock,
-            memory,
-            log,
-            reporter,
-            label,
-        })
-    }
-
-    /// Runs `f` inside unless the domain is busy (decision 25).
-    ///
-    /// # Errors
-    /// What `f` says; a domain that is out of order.
-    #[inline]
-    pub(crate) fn attempt<R>(
-        &self,
-        f: impl FnOnce(&mut Core) -> Result<Option<R>, NetError>,
-    ) -> Result<Option<R>, NetError> {
-        match self.lock.try_enter() {
-            Ok(Some(core)) => self.inside(core, f),
-            Ok(None) => Ok(None),
-            Err(Poisoned) => Err(panicked()),
-        }
-    }
-
-    /// Runs `f` inside, waiting for whoever is there: everybody leaves after a bounded pass.
-    ///
-    /// # Errors
-    /// As [`Domain::attempt`].
-    pub(crate) fn enter<R>(
-        &self,
-        f: impl FnOnce(&mut Core) -> Result<R, NetError>,
-    ) -> Result<R, NetError> {
-        let core = self.lock.enter().map_err(|Poisoned| panicked())?;
-        self.inside(core, f)
-    }
-
-    /// Runs `f` inside if the domain is neither busy nor out of order.
-    pub(crate) fn glance<R>(&self, f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-        let core = self.lock.glance()?;
-        self.inside(core, |core| Ok(f(core))).ok()
-    }
-
-    #[inline]
-    fn inside<R>(
-        &self,
-        mut core: MutexGuard<'_, Core>,
-        f: impl FnOnce(&mut Core) -> Result<R, NetError>,
-    ) -> Result<R, NetError> {
-        if let Some(poison) = &core.poison {
-            return Err(poison.clone().mark_reported());
-        }
-        let result = f(&mut core);
-        if core.port.notes.is_empty() && core.poison.is_none() {
-            return result;
-        }
-        let notes = mem::take(&mut core.port.notes);
-        let poison = core.poison.clone();
-        drop(core);
-        self.report(&notes, poison.as_ref());
-        result
-    }
-
-    #[cold]
-    fn report(&self, notes: &[Note], poison: Option<&NetError>) {
-        self.reporter.write(&*self.log, &self.label, notes);
-        if let Some(error) = poison {
-            crate::log::warn(&*self.log, crate::log::Subsys::Net, || {
-                format!("{}: {error}", self.label)
-            });
-        }
-    }
-
-    /// Makes every later call fail with `error`.
-    pub(crate) fn poison(&self, error: NetError) {
-        if let Ok(mut core) = self.lock.enter() {
-            core.poison.get_or_insert(error);
-        }
+        Ok(Self::new(core, memory, label, log))
     }
 }
 
 impl Seated for Domain {
     fn is_unused(&self) -> bool {
-        let unused = self.attempt(|core| Ok(Some(core.open.is_empty())));
-        matches!(unused, Ok(Some(true)))
+        Self::is_unused(self)
     }
 
     /// Ends the domain: see [`Core::shut_down`].
     fn shut_down(self, bound_ms: u64) {
-        let Self {
-            lock,
-            log,
-            reporter,
-            label,
-            memory,
-            ..
-        } = self;
-        let mut core = lock.into_inner();
+        let (mut core, memory, says) = self.into_parts();
         core.drain_all(bound_ms);
-        reporter.write(&*log, &label, &mem::take(&mut core.port.notes));
+        says.notes(&mem::take(&mut core.port.notes));
         if let Err(error) = core.shut_down() {
-            crate::log::warn(&*log, crate::log::Subsys::Net, || {
-                format!("{label}: {error}")
-            });
+            says.warn(&error.to_string());
         }
         // Regions that the caller left registered, then the fi_domains.
         drop(memory);
     }
-}
-
-#[cold]
-fn panicked() -> NetError {
-    NetError::new(Code::Poisoned, "a call on this device panicked").mark_reported()
 }
 
 fn engine_config(

@@ -20,6 +20,7 @@
 //! | `transport` | the API that the plugins are skins of; the traffic class of all it sends |
 //! | `device`, `registry`, `owners`, `peer_sets` | a device, its domains by number, those of threads, those of peers |
 //! | `domain`, `open` | rails with one engine over them behind a lock; how rails are opened |
+//! | `locked` | what the domains of both protocols are: a core behind a lock, memory, the log |
 //! | `progress` | one pass: harvest, demultiplex, pump, refill |
 //! | `rail` | one engine operation to one libfabric call |
 //! | `rx` | receive buffers: how many are posted where |
@@ -54,6 +55,7 @@ pub mod error;
 mod fork;
 mod handle_state;
 mod handle_words;
+mod locked;
 pub mod log;
 mod open;
 mod owners;

@@ -9,6 +9,7 @@ use crate::clock;
 use crate::contexts::Owner;
 use crate::error::{Code, NetError};
 use crate::handle_words::CommWord;
+use crate::locked::Guarded;
 use crate::rail::Port;
 use crate::report::Note;
 use crate::rx::{Lanes, lanes};
@@ -68,6 +69,22 @@ pub(crate) enum Role {
     Send,
     /// It receives.
     Recv,
+}
+
+impl Guarded for Core {
+    #[inline]
+    fn notes(&mut self) -> &mut Vec<Note> {
+        &mut self.port.notes
+    }
+
+    #[inline]
+    fn poison(&mut self) -> &mut Option<NetError> {
+        &mut self.poison
+    }
+
+    fn is_unused(&self) -> bool {
+        self.open.is_empty()
+    }
 }
 
 impl Core {

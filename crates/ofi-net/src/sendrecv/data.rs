@@ -65,17 +65,22 @@ impl SendRecv {
         message: Message,
     ) -> Result<Option<ReqWord>, NetError> {
         let (seat, domain, key) = self.comm(comm)?;
-        if message.len == 0 || !domain.reads {
+        if message.len == 0 {
             return Ok(None);
         }
         let region = self.optional_region(seat, &message)?;
         let request = domain.enter(|core| {
+            if !core.reads {
+                return Ok(None);
+            }
             let Buffer { addr, region, .. } = core.buffer(message, region)?;
             let request = core.engine.flush(key, addr, region)?;
             core.drain();
-            Ok(request)
+            Ok(Some(request))
         })?;
-        seat.request_word(request).map(Some)
+        request
+            .map(|request| seat.request_word(request))
+            .transpose()
     }
 
     #[inline]

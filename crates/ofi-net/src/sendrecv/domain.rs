@@ -7,7 +7,8 @@ use crate::clock::{self, Deadline};
 use crate::config::Config;
 use crate::domain_memory::Memory;
 use crate::error::{Code, NetError};
-use crate::log::{self, Log, Subsys};
+use crate::locked::Locked;
+use crate::log::Log;
 use crate::pages::page_bytes;
 use crate::peers::{Peers, Shape};
 use crate::progress::{BATCH_DEFAULT, BATCH_MAX};
@@ -15,9 +16,7 @@ use crate::quirks;
 use crate::region::{Addressing, Registrar};
 use crate::regions::Regions;
 use crate::registry::{self, Seated};
-use crate::report::Reporter;
 use crate::slab::{FLUSH_PAGE, Slab};
-use crate::sync::{DomainLock, Poisoned};
 use crate::trace::{Trace, TraceFile};
 use crate::{contexts::Contexts, dmabuf, efa};
 use core::mem;
@@ -30,7 +29,7 @@ use ofi_rdma::EpName;
 use ofi_sendrecv::limits::CONNECT_BUFFER_BYTES;
 use ofi_sendrecv::{Engine, TagSpace};
 use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 /// Connect messages at the provider before the pool of their slots grows, and by how many.
 const SLOTS: u32 = 16;
@@ -48,17 +47,7 @@ const NAMES_MAX: usize = 16;
 pub(crate) type Seat = registry::Seat<Domain>;
 
 /// One domain.
-#[derive(Debug)]
-pub(crate) struct Domain {
-    lock: DomainLock<Core>,
-    /// What the caller's memory is registered with.
-    pub(crate) memory: Memory,
-    /// The provider reads: flushes work.
-    pub(crate) reads: bool,
-    log: Arc<dyn Log>,
-    reporter: Reporter,
-    label: Box<str>,
-}
+pub(crate) type Domain = Locked<Core>;
 
 impl Domain {
     /// Opens the endpoint and makes the engine; on failure everything opened is closed again.
@@ -73,21 +62,13 @@ impl Domain {
     ) -> Result<Self, NetError> {
         let opened = open_core(info, config);
         let (core, registrar) = opened.map_err(|error| error.context(label.to_owned()))?;
-        let reads = info.caps().contains(Caps::RMA);
         // Flushes read it through our own address.
-        let access = match reads {
+        let access = match core.reads {
             true => MESSAGE_ACCESS | Access::REMOTE_READ,
             false => MESSAGE_ACCESS,
         };
         let memory = Memory::new(registrar, access, config, info)?;
-        Ok(Self {
-            lock: DomainLock::new(core),
-            memory,
-            reads,
-            log,
-            reporter: Reporter::default(),
-            label: label.into(),
-        })
+        Ok(Self::new(core, memory, label, log))
     }
 
     /// What goes over it is written down from now on.
@@ -97,88 +78,19 @@ impl Domain {
             Ok(())
         })
     }
-
-    /// Runs `f` inside unless the domain is busy.
-    ///
-    /// # Errors
-    /// What `f` says; a domain that is out of order.
-    #[inline]
-    pub(crate) fn attempt<R>(
-        &self,
-        f: impl FnOnce(&mut Core) -> Result<Option<R>, NetError>,
-    ) -> Result<Option<R>, NetError> {
-        match self.lock.try_enter() {
-            Ok(Some(core)) => self.inside(core, f),
-            Ok(None) => Ok(None),
-            Err(Poisoned) => Err(panicked()),
-        }
-    }
-
-    /// Runs `f` inside, waiting for whoever is there: everybody leaves after a bounded pass.
-    ///
-    /// # Errors
-    /// As [`Domain::attempt`].
-    pub(crate) fn enter<R>(
-        &self,
-        f: impl FnOnce(&mut Core) -> Result<R, NetError>,
-    ) -> Result<R, NetError> {
-        let core = self.lock.enter().map_err(|Poisoned| panicked())?;
-        self.inside(core, f)
-    }
-
-    #[inline]
-    fn inside<R>(
-        &self,
-        mut core: MutexGuard<'_, Core>,
-        f: impl FnOnce(&mut Core) -> Result<R, NetError>,
-    ) -> Result<R, NetError> {
-        if let Some(poison) = &core.poison {
-            return Err(poison.clone().mark_reported());
-        }
-        let result = f(&mut core);
-        if core.port.notes.is_empty() && core.poison.is_none() {
-            return result;
-        }
-        let notes = mem::take(&mut core.port.notes);
-        let poison = core.poison.clone();
-        drop(core);
-        self.reporter.write(&*self.log, &self.label, &notes);
-        if let Some(error) = poison {
-            log::warn(&*self.log, Subsys::Net, || {
-                format!("{}: {error}", self.label)
-            });
-        }
-        result
-    }
-
-    /// Makes every later call fail with `error`.
-    pub(crate) fn poison(&self, error: NetError) {
-        if let Ok(mut core) = self.lock.enter() {
-            core.poison.get_or_insert(error);
-        }
-    }
 }
 
 impl Seated for Domain {
     fn is_unused(&self) -> bool {
-        let unused = self.attempt(|core| Ok(Some(core.open.is_empty())));
-        matches!(unused, Ok(Some(true)))
+        Self::is_unused(self)
     }
 
     /// Ends the domain: closes all communicators, gives their operations a moment, then closes the
     /// endpoint before the memory that it uses.
     fn shut_down(self, bound_ms: u64) {
-        let Self {
-            lock,
-            memory,
-            log,
-            reporter,
-            label,
-            ..
-        } = self;
-        let mut core = lock.into_inner();
+        let (mut core, memory, says) = self.into_parts();
         drain_all(&mut core, bound_ms);
-        reporter.write(&*log, &label, &mem::take(&mut core.port.notes));
+        says.notes(&mem::take(&mut core.port.notes));
         let Core { port, cq, .. } = core;
         let Port {
             endpoint,
@@ -192,10 +104,10 @@ impl Seated for Domain {
         match endpoint.close() {
             Ok(()) => drop((peers, slots, regions, contexts, flush_page, cq)),
             Err(failed) => {
-                log::warn(&*log, Subsys::Net, || {
-                    let error = failed.error;
-                    format!("{label}: an endpoint did not close, its memory is kept: {error}")
-                });
+                let error = &failed.error;
+                says.warn(&format!(
+                    "an endpoint did not close, its memory is kept: {error}"
+                ));
                 // The provider may still write there.
                 let kept = (failed.object, slots, regions, contexts, flush_page);
                 let _kept = ManuallyDrop::new((kept, peers, cq));
@@ -222,11 +134,6 @@ fn drain_all(core: &mut Core, bound_ms: u64) {
             std::thread::yield_now();
         }
     }
-}
-
-#[cold]
-fn panicked() -> NetError {
-    NetError::new(Code::Poisoned, "a call on this device panicked").mark_reported()
 }
 
 struct Opened {
@@ -357,6 +264,7 @@ fn assemble(
         batch: vec![TaggedEntry::EMPTY; wanted.clamp(1, BATCH_MAX)].into_boxed_slice(),
         open: HashMap::new(),
         quiet_passes: 0,
+        reads: info.caps().contains(Caps::RMA),
         poison: None,
     };
     Ok((core, registrar))

@@ -4,6 +4,7 @@ use super::port::Port;
 use crate::clock;
 use crate::contexts::Owner;
 use crate::error::{Code, NetError};
+use crate::locked::Guarded;
 use crate::progress::Role;
 use crate::report::Note;
 use efa_fabric::{CompletionError, CompletionFlags, Cq, CqPoll, TaggedEntry};
@@ -31,8 +32,26 @@ pub(crate) struct Core {
     /// The communicators that callers hold.
     pub(crate) open: HashMap<CommKey, Role>,
     pub(crate) quiet_passes: u32,
+    /// The provider reads: flushes work.
+    pub(crate) reads: bool,
     /// What makes the domain unusable.
     pub(crate) poison: Option<NetError>,
+}
+
+impl Guarded for Core {
+    #[inline]
+    fn notes(&mut self) -> &mut Vec<Note> {
+        &mut self.port.notes
+    }
+
+    #[inline]
+    fn poison(&mut self) -> &mut Option<NetError> {
+        &mut self.poison
+    }
+
+    fn is_unused(&self) -> bool {
+        self.open.is_empty()
+    }
 }
 
 impl Core {
