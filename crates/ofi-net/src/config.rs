@@ -164,6 +164,8 @@ impl Config {
             return Err(NetError::new(Code::Contradiction, what));
         }
         match self.eager_max {
+            // SENDRECV has neither.
+            _ if self.protocol == Some(Protocol::SendRecv) => Ok(()),
             Some(eager) if u64::from(eager) > self.min_stripe_bytes => {
                 let stripe = self.min_stripe_bytes;
                 Err(ConfigError::EagerAboveStripe { eager, stripe }.into())

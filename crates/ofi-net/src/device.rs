@@ -6,7 +6,7 @@
 
 use crate::config::Config;
 use crate::domain::{Domain, Plan, Seat};
-use crate::early;
+use crate::early::{self, Moves};
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use crate::owners::{Owner, Owners};
@@ -56,7 +56,7 @@ impl Device {
     pub(crate) fn discover(config: &Config, log: &dyn Log) -> Result<Vec<Self>, NetError> {
         let library = Library::load(config.libfabric_path.as_deref())?;
         let nics = select::discover(config, library, log)?;
-        early::decide(config, nics.iter().map(|nic| nic.info.data_progress()))?;
+        early::decide(config, nics.iter().map(|nic| Moves::of(&nic.info)))?;
         let grouping = grouping(config, &nics)?;
         let devices = (0..).zip(&grouping.devices);
         devices

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::contexts::Contexts;
 use crate::dmabuf;
 use crate::domain_memory::Memory;
-use crate::early;
+use crate::early::{self, Moves};
 use crate::error::{Code, NetError};
 use crate::locked::Locked;
 use crate::log::Log;
@@ -143,7 +143,7 @@ fn engine_config(
         stall_warn_ms: config.stall_warn_ms,
         stall_fail_ms: config.stall_fail_ms,
         close_messages: config.close_messages,
-        early_completion: early::decide(config, [info.data_progress()])?,
+        early_completion: early::decide(config, [Moves::of(info)])?,
     })
 }
 
@@ -171,7 +171,11 @@ fn assemble(
     let internal =
         |e: ofi_pools::freelist::ConfigError| NetError::new(Code::Internal, e.to_string());
     let (limits, page) = (limits(config, info, &engine), page_bytes());
-    let receives = Receives::new(limits, page).map_err(internal)?;
+    let receives = Receives::new(limits, page).map_err(|error| {
+        let eager = limits.eager_bytes;
+        let what = format!("OFI_NCCL_EAGER_MAX_SIZE: receive buffers of {eager} bytes: {error}");
+        NetError::new(Code::Contradiction, what)
+    })?;
     let sends = Freelist::new(FreelistConfig {
         entry_bytes: CONTROL_BUFFER_BYTES,
         align: 64,

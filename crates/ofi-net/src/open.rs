@@ -6,7 +6,9 @@ use crate::efa;
 use crate::error::{Code, NetError};
 use crate::peers::{Peers, Shape};
 use crate::rail::LaneEnd;
-use efa_fabric::{Av, Cq, CqBind, Domain as FiDomain, Endpoint, Fabric, Info, MrMode, consts};
+use efa_fabric::{
+    Av, Cq, CqBind, Domain as FiDomain, Endpoint, Fabric, FabricError, Info, MrMode, consts,
+};
 use ofi_rdma::EpName;
 use ofi_rdma::limits::CONN_BYTES;
 
@@ -46,7 +48,8 @@ pub(crate) fn open_rail(
     check_keys(info, config)?;
     let fabric = Fabric::open(info)?;
     let fi_domain = FiDomain::open(&fabric, info)?;
-    let cq = Cq::open(&fi_domain, config.cq_depth())?;
+    let depth = config.cq_depth();
+    let cq = Cq::open(&fi_domain, depth).map_err(|error| queue_refused(error, depth))?;
     let on = On {
         fi_domain: &fi_domain,
         cq: &cq,
@@ -64,6 +67,12 @@ pub(crate) fn open_rail(
         data,
         control,
     })
+}
+
+/// A queue that the provider does not make is as often as not one that is too deep.
+pub(crate) fn queue_refused(error: FabricError, depth: usize) -> NetError {
+    let context = format!("a completion queue of {depth} entries (OFI_NCCL_CQ_SIZE)");
+    NetError::from(error).context(context)
 }
 
 /// What this crate cannot work with, said before anything else fails because of it.

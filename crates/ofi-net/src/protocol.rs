@@ -8,7 +8,7 @@
 
 use crate::config::{Config, Protocol};
 use crate::device::Device;
-use crate::error::NetError;
+use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use crate::sendrecv::SendRecv;
 use efa_fabric::Library;
@@ -88,6 +88,16 @@ fn by_nics(
     if most > 1 {
         let why = format!("devices have up to {most} rails");
         return Ok((Found::Rdma(found?), why));
+    }
+    // Settings that contradict themselves or the NICs are about RDMA: to speak something else instead would
+    // hide them, and peers with good settings would not be reached.
+    if let Err(error) = &found {
+        if matches!(
+            error.code(),
+            Code::Grouping | Code::Contradiction | Code::EarlyCompletion
+        ) {
+            return found.map(|devices| (Found::Rdma(devices), String::new()));
+        }
     }
     match (sendrecv(config, library, log), found) {
         (Ok(other), _) => Ok((other, "one NIC a device".to_owned())),

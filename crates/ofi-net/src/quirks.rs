@@ -46,6 +46,13 @@ pub(crate) fn drops_rest_of_truncated(info: &Info) -> Option<bool> {
     }
 }
 
+/// Whether data arrives only inside calls into the library although the provider says that it moves data
+/// by itself (`FI_PROGRESS_AUTO`): so do `net` of 1.17 and `tcp` of 1.22 and 2.5.1. Who waits for bytes
+/// without calling waits for ever.
+pub(crate) fn moves_in_calls_only(info: &Info) -> bool {
+    speaks_ip(info)
+}
+
 /// What the user should know of shm before libfabric 2.0: it holds spin locks in memory that it shares
 /// with its peers. With one left behind by a peer that was killed, `fi_send` never returns (seen on 1.17),
 /// and no deadline of ours can end a call.

@@ -34,6 +34,11 @@ fn early() {
         ..config(2)
     };
     let automatic = is_automatic(&settings);
+    // These providers say so, and it is believed because it is asked for.
+    let settings = Config {
+        early_completion: automatic.then_some(true),
+        ..settings
+    };
     say(&format!("early completion: {automatic}"));
     let (a, b) = (Side::new(settings.clone()), Side::new(settings));
     let (send, recv) = connect(&a.net, &b.net);

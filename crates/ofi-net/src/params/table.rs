@@ -230,7 +230,7 @@ table! {
     TunerNetCompOverhead = number("OFI_NCCL_TUNER_NET_COMP_OVERHEAD", 3, (0, INT), "completion cost the tuner assumes, microseconds").is(TUNER);
     UseLowLatencyTc = flag("OFI_NCCL_USE_LOW_LATENCY_TC", true, "low-latency traffic class for control endpoints");
     ForceNumRails = number("OFI_NCCL_FORCE_NUM_RAILS", 0, (0, 4), "rails of each device; 0: as found; must match the peer's");
-    EarlyCompletion = number("OFI_NCCL_EARLY_COMPLETION", -1, (-1, 1), "complete a receive that the caller does not wait for before its data: -1 where possible (needs OFI_NCCL_EAGER_MAX_SIZE=-1 on all ranks and a provider with automatic progress), 0 never, 1 always or fail");
+    EarlyCompletion = number("OFI_NCCL_EARLY_COMPLETION", -1, (-1, 1), "complete a receive that the caller does not wait for before its data: -1 where possible (needs OFI_NCCL_EAGER_MAX_SIZE=-1 on all ranks and a provider with automatic progress; TCP only says that it has it), 0 never, 1 always or fail");
     DisableCloseMessage = number("OFI_NCCL_DISABLE_CLOSE_MESSAGE", 1, (0, 1), "1: close without telling the peer; 0 for jobs with v1.15.0 senders, which wait for it");
     ForceProductName = text("OFI_NCCL_FORCE_PRODUCT_NAME", None, "instance type, instead of what the firmware says");
     SkipNicsWithoutAccel = flag("OFI_NCCL_SKIP_NICS_WITHOUT_ACCEL_AT_SAME_PCI_LEVEL", false, "pass over NICs that have no accelerator near them").is(LATER);
@@ -244,7 +244,7 @@ table! {
     ConnectTimeout = number("OFI_NCCL_CONNECT_TIMEOUT", 120, (1, DAY_S), "bound of connect and of v4 accept, seconds");
     StallWarn = number("OFI_NCCL_STALL_WARN", 60, (0, DAY_S), "report a communicator with requests and no progress after so many seconds; 0: never");
     StallFail = number("OFI_NCCL_STALL_FAIL", 0, (0, DAY_S), "fail a communicator with requests and no progress after so many seconds; 0: never");
-    TraceFile = text("OFI_NCCL_TRACE_FILE", None, "write a wire trace here, for `ofi trace`; %p is the process id (appended if it is not there), %h the host; unset or empty: none");
+    TraceFile = text("OFI_NCCL_TRACE_FILE", None, "write a wire trace here, for `ofi trace`; %p is the process id (appended if it is not there), %h the host; a name that is taken gets .1, .2 and so on; unset or empty: none");
     TraceMax = number("OFI_NCCL_TRACE_MAX", 1024, (1, 1 << 20), "MiB that a wire trace takes at most");
     LibfabricPath = text("OFI_NCCL_LIBFABRIC_PATH", None, "the libfabric.so.1 to load, or the directory that holds it").alias("OFI_LIBFABRIC_PATH");
     NicGroups = text("OFI_NCCL_NIC_GROUPS", None, "devices made by hand: NICs separated by commas, devices by semicolons");

@@ -9,6 +9,7 @@ use crate::domain_memory::Memory;
 use crate::error::{Code, NetError};
 use crate::locked::Locked;
 use crate::log::Log;
+use crate::open::queue_refused;
 use crate::pages::page_bytes;
 use crate::peers::{Peers, Shape};
 use crate::progress::{BATCH_DEFAULT, BATCH_MAX};
@@ -148,7 +149,8 @@ struct Opened {
 fn open_core(info: &Info, config: &Config) -> Result<(Core, Arc<Registrar>), NetError> {
     let fabric = Fabric::open(info)?;
     let fi_domain = FiDomain::open(&fabric, info)?;
-    let cq = Cq::open_tagged(&fi_domain, config.cq_entries)?;
+    let depth = config.cq_entries;
+    let cq = Cq::open_tagged(&fi_domain, depth).map_err(|error| queue_refused(error, depth))?;
     let opened = open_endpoint(fi_domain, cq, info)?;
     let engine = Engine::new(ofi_sendrecv::Config {
         name: opened.name,

@@ -14,11 +14,15 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 /// Bytes of a trace file in a MiB of `OFI_NCCL_TRACE_MAX`.
 pub(crate) const MIB: u64 = 1 << 20;
 
+/// Names tried for a file.
+const NAMES_MAX: u32 = 1000;
+
 /// What a trace is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
     /// Where to; `%p` is the process id, `%h` the host name; without `%p` the process id is appended, so
-    /// that the ranks of a host do not write to one file (`TRACE_FILE`).
+    /// that the ranks of a host do not write to one file. A name that is taken gets `.1`, `.2` and so on
+    /// (`TRACE_FILE`).
     pub file: String,
     /// Bytes after which nothing more is kept (`TRACE_MAX`, MiB).
     pub bytes_max: u64,
@@ -52,20 +56,13 @@ impl TraceFile {
         log: Arc<dyn Log>,
     ) -> Result<Arc<Self>, NetError> {
         let host = host_name(fs_root);
-        let path = PathBuf::from(expand(&config.file, &host));
+        let wanted = PathBuf::from(expand(&config.file, &host));
         let failed = |error: io::Error| {
-            let what = format!("{}: {error}", path.display());
+            let what = format!("{}: {error}", wanted.display());
             let errno = error.raw_os_error().unwrap_or(0);
             NetError::new(Code::TraceFile, what).with_errno(errno)
         };
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)
-            .map_err(failed)?;
+        let (mut file, path) = create_new(&wanted).map_err(failed)?;
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let header = Header {
             pid: std::process::id(),
@@ -140,6 +137,29 @@ impl TraceFile {
             }
         });
     }
+}
+
+/// A file that was not there before: nothing is overwritten, whatever stands under the name (the trace of
+/// an earlier life, that of another plugin in this process, a pipe, somebody's link). `.1`, `.2` and so on
+/// are put behind a name that is taken.
+fn create_new(wanted: &Path) -> io::Result<(File, PathBuf)> {
+    let mut path = wanted.to_owned();
+    for n in 1..=NAMES_MAX {
+        let made = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && n < NAMES_MAX => {
+                let mut next = wanted.as_os_str().to_owned();
+                next.push(format!(".{n}"));
+                path = next.into();
+            }
+            other => return other.map(|file| (file, path)),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 fn host_name(fs_root: &Path) -> String {
@@ -219,6 +239,34 @@ mod tests {
         let mut wanted = vec![Record::Done { token: 1 }; 100 / record.len()];
         wanted.push(Record::Full);
         assert_eq!(records, wanted);
+    }
+
+    /// Whatever stands under the name stays as it is, and nothing hangs.
+    #[test]
+    fn nothing_is_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let name = dir.path().join("t-%p").display().to_string();
+        let expanded = dir.path().join(format!("t-{}", std::process::id()));
+        std::fs::write(&expanded, b"mine").unwrap();
+        let link = expanded.with_extension("1");
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), &link).unwrap();
+        let config = TraceConfig {
+            file: name,
+            bytes_max: 100,
+        };
+        let open = || TraceFile::create(&config, dir.path(), Arc::new(NoLog)).unwrap();
+        let paths = [open(), open()].map(|file| file.path.clone());
+        assert_eq!(
+            paths,
+            [expanded.with_extension("2"), expanded.with_extension("3")]
+        );
+        assert_eq!(std::fs::read(&expanded).unwrap(), b"mine");
+        assert!(!dir.path().join("elsewhere").exists());
+        for path in paths {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
     }
 
     #[test]
