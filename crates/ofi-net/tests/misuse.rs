@@ -8,7 +8,8 @@ use common::{
 };
 use core::ptr::null_mut;
 use core::time::Duration;
-use ofi_net::{Code, CommWord, Config, MemoryKind, MrWord, ReqWord};
+use ofi_net::{Code, CommWord, Config, MemoryKind, MrWord, ReqWord, Transport};
+use std::sync::Arc;
 use std::time::Instant;
 
 fn impatient() -> Config {
@@ -340,4 +341,37 @@ fn different_rails() {
 #[test]
 fn different_rail_counts_are_told_to_both() {
     in_one_process("different_rail_counts_are_told_to_both", different_rails);
+}
+
+/// Settings that are wrong for RDMA are not hidden by speaking something else.
+fn wrong_settings() {
+    let nic = Side::new(config(2)).net.properties(0).unwrap().name.clone();
+    let groups = [
+        "nosuch".to_owned(),
+        ";;".to_owned(),
+        format!("{nic},nosuch"),
+    ];
+    for groups in groups {
+        let wrong = Config {
+            nic_groups: Some(groups.clone()),
+            force_num_rails: None,
+            protocol: None,
+            ..config(1)
+        };
+        let error = Transport::init(wrong, Arc::new(common::Lines::default())).unwrap_err();
+        assert_eq!(error.code(), Code::Grouping, "{groups}");
+    }
+    let early = Config {
+        early_completion: Some(true),
+        protocol: None,
+        ..config(2)
+    };
+    let error = Transport::init(early, Arc::new(common::Lines::default())).unwrap_err();
+    assert_eq!(error.code(), Code::EarlyCompletion);
+}
+
+#[test]
+fn wrong_settings_are_no_reason_to_speak_something_else() {
+    let name = "wrong_settings_are_no_reason_to_speak_something_else";
+    on_each_provider(name, wrong_settings);
 }

@@ -463,39 +463,6 @@ fn choices() {
     assert!(asked.1.contains("asked for"), "{}", asked.1);
 }
 
-/// Settings that are wrong for RDMA are not hidden by speaking something else.
-fn wrong_settings() {
-    let nic = Side::new(config(2)).net.properties(0).unwrap().name.clone();
-    let groups = [
-        "nosuch".to_owned(),
-        ";;".to_owned(),
-        format!("{nic},nosuch"),
-    ];
-    for groups in groups {
-        let wrong = Config {
-            nic_groups: Some(groups.clone()),
-            force_num_rails: None,
-            protocol: None,
-            ..config(1)
-        };
-        let error = Transport::init(wrong, Arc::new(common::Lines::default())).unwrap_err();
-        assert_eq!(error.code(), Code::Grouping, "{groups}");
-    }
-    let early = Config {
-        early_completion: Some(true),
-        protocol: None,
-        ..config(2)
-    };
-    let error = Transport::init(early, Arc::new(common::Lines::default())).unwrap_err();
-    assert_eq!(error.code(), Code::EarlyCompletion);
-}
-
-#[test]
-fn wrong_settings_are_no_reason_to_speak_something_else() {
-    let name = "wrong_settings_are_no_reason_to_speak_something_else";
-    on_each_provider(name, wrong_settings);
-}
-
 #[test]
 fn the_protocol_is_chosen_as_the_reference_does() {
     common::on_providers(
