@@ -3,7 +3,7 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `OFI_PLUGIN_PATH`, `OFI_NCCL_PLUGIN_PATH` | the shared object of Neuron, of NCCL; else the one that cargo built for this test |
+//! | `OFI_TEST_NEURON_PLUGIN`, `OFI_TEST_NCCL_PLUGIN` | the shared object of Neuron, of NCCL; else the one that cargo built for this test |
 //! | `OFI_LIBFABRIC_PATH` | the libfabric; else the system's |
 //! | `OFI_TEST_PROVIDERS` | providers, separated by commas; else `tcp,shm` |
 //! | `OFI_TEST_ALLOW_NO_FABRIC=1` | without libfabric: skip by name instead of failing |

@@ -15,7 +15,7 @@ mod harness;
 const FLAGS: &[&str] = &["-DOFI_TEST_NCCL"];
 
 fn plugin() -> PathBuf {
-    harness::library("libnccl_net_ofi.so", "OFI_NCCL_PLUGIN_PATH")
+    harness::library("libnccl_net_ofi.so", "OFI_TEST_NCCL_PLUGIN")
 }
 
 fn run(name: &str, arguments: &[&str], settings: &[(&str, &str)]) {
@@ -76,7 +76,7 @@ fn a_thousand_connections_leave_nothing() {
 
 #[test]
 fn both_plugins_in_one_process_move_data_between_them() {
-    let neuron = harness::library("libnccom_net.so", "OFI_PLUGIN_PATH");
+    let neuron = harness::library("libnccom_net.so", "OFI_TEST_NEURON_PLUGIN");
     harness::run(&[plugin(), neuron], "two_plugins", &[], &[]);
 }
 

@@ -14,7 +14,7 @@ mod harness;
 const FLAGS: &[&str] = &[];
 
 fn plugin() -> PathBuf {
-    harness::library("libnccom_net.so", "OFI_PLUGIN_PATH")
+    harness::library("libnccom_net.so", "OFI_TEST_NEURON_PLUGIN")
 }
 
 fn run(name: &str, arguments: &[&str], settings: &[(&str, &str)]) {

@@ -15,8 +15,8 @@ use crate::tables::PAIRS;
 use crate::workspace::Workspace;
 
 /// The variables by which the plugins' tests learn which files to load.
-const NEURON_VARIABLE: &str = "OFI_PLUGIN_PATH";
-const NCCL_VARIABLE: &str = "OFI_NCCL_PLUGIN_PATH";
+const NEURON_VARIABLE: &str = "OFI_TEST_NEURON_PLUGIN";
+const NCCL_VARIABLE: &str = "OFI_TEST_NCCL_PLUGIN";
 
 /// A step, on one libfabric if it runs on each.
 #[derive(Debug)]
