@@ -44,6 +44,7 @@ const ALLOWED: &[Arrows] = &[
     arrows("ofi-sendrecv", &["ofi-rdma", "ofi-pools"], &[]),
     arrows("ofi-sys", &[], &[]),
     arrows("efa-fabric", &["ofi-sys"], &[]),
+    arrows("efa-emu", &["ofi-sys"], &["efa-fabric", "ofi-topo"]),
     arrows(
         "ofi-net",
         &[
@@ -57,7 +58,7 @@ const ALLOWED: &[Arrows] = &[
             "ofi-topo",
             "ofi-trace",
         ],
-        &["ofi-sim"],
+        &["ofi-sim", "efa-emu"],
     ),
     arrows("ofi-plugin-edge", &["ofi-net"], &[]),
     arrows("ofi-plugin-neuron", &["ofi-plugin-edge", "ofi-net"], &[]),
@@ -66,7 +67,11 @@ const ALLOWED: &[Arrows] = &[
         &["ofi-plugin-edge"],
         &["ofi-plugin-neuron"],
     ),
-    arrows("ofi-tools", &["ofi-rdma", "ofi-sendrecv", "ofi-trace"], &[]),
+    arrows(
+        "ofi-tools",
+        &["ofi-rdma", "ofi-sendrecv", "ofi-trace", "efa-emu"],
+        &[],
+    ),
     arrows(
         "examples",
         &["ofi-imm", "ofi-sched", "ofi-sim", "ofi-net"],
@@ -226,7 +231,7 @@ mod tests {
 
     /// Metadata of crates with (name, [(dependency, kind)]); those called ofi-* are ours.
     fn metadata(crates: &[(&str, &[(&str, &str)])]) -> Value {
-        let is_ours = |name: &str| name.starts_with("ofi-") || name == "efa-fabric";
+        let is_ours = |name: &str| name.starts_with("ofi-") || name.starts_with("efa-");
         let node = |(name, deps): &(&str, &[(&str, &str)])| {
             let dep = |(to, kind): &(&str, &str)| {
                 let (kind, target) = match *kind {

@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Map
+//!
+//! | module | what |
+//! |---|---|
+//! | [`plan`] | what goes wrong, and when: from one seed and a small script |
+//! | [`shape`] | NICs of real instances |
+//! | [`stats`] | what happened, for tests to read |
+
+#![expect(
+    clippy::doc_markdown,
+    reason = "names of man pages and C constants are plain text here"
+)]
+
+pub mod plan;
+pub mod shape;
+pub mod stats;

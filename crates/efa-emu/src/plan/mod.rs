@@ -1,0 +1,1 @@
+//! What goes wrong, and when: from one seed and a small script.

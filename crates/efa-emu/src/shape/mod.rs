@@ -1,0 +1,1 @@
+//! NICs of real instances.
