@@ -8,11 +8,6 @@
 //! | [`shape`] | NICs of real instances |
 //! | [`stats`] | what happened, for tests to read |
 
-#![expect(
-    clippy::doc_markdown,
-    reason = "names of man pages and C constants are plain text here"
-)]
-
 pub mod plan;
 pub mod shape;
 pub mod stats;
