@@ -1,0 +1,196 @@
+//! The file of one process: a page of text that says whose it is, then the numbers of each NIC.
+//!
+//! ```text
+//! 0     "efa-emu statistics 1\nprocess 0\npid 4711\nseed 7\nnics 2\nwords 40\n", zeros up to
+//! 4088  u64: 1 if the plan killed the process
+//! 4096  words u64 of NIC 0 in the order of [`super::NAMES`], then the statuses; NIC 1; ..
+//! ```
+//! Numbers are little-endian.
+
+use core::fmt;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use super::counts::{NicCounts, WORDS};
+
+/// Where the numbers start: a page, so that they can be mapped.
+pub(super) const HEADER: usize = 4096;
+const KILLED_AT: usize = HEADER - 8;
+const FIRST_LINE: &str = "efa-emu statistics 1";
+/// What the names of the files in a directory of statistics end with.
+const SUFFIX: &str = ".efastat";
+/// More NICs than any machine has.
+const NICS_MAX: usize = 4096;
+
+/// What one process counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its name: its rank, if it has one.
+    pub process: String,
+    /// Its process id.
+    pub pid: u32,
+    /// The seed of its plan.
+    pub seed: u64,
+    /// Whether it was killed by its plan: then nothing was closed.
+    pub was_killed: bool,
+    /// Its NICs, by number.
+    pub nics: Vec<NicCounts>,
+}
+
+impl Snapshot {
+    /// Reads the file of one process, which may still run.
+    ///
+    /// # Errors
+    /// What reading it gave; `InvalidData` when it is no file of statistics.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        Self::decode(&std::fs::read(path)?).ok_or_else(|| {
+            let text = format!("{}: no statistics of efa-emu, or cut off", path.display());
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })
+    }
+
+    /// Reads the files of a directory, in the order of their names.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn read_dir(dir: &Path) -> io::Result<Vec<Self>> {
+        let mut paths = std::fs::read_dir(dir)?
+            .map(|entry| Ok(entry?.path()))
+            .collect::<io::Result<Vec<PathBuf>>>()?;
+        paths.retain(|path| path.to_string_lossy().ends_with(SUFFIX));
+        paths.sort();
+        paths.iter().map(|path| Self::read(path)).collect()
+    }
+
+    /// All NICs together.
+    #[must_use]
+    pub fn total(&self) -> NicCounts {
+        let mut total = NicCounts::default();
+        self.nics.iter().for_each(|nic| total.add(nic));
+        total
+    }
+
+    /// What the process left open: number of the NIC, what, how many. Nothing for one that its
+    /// plan killed.
+    pub fn leaks(&self) -> impl Iterator<Item = (usize, &'static str, u64)> {
+        let nics = if self.was_killed { &[] } else { &*self.nics };
+        let numbered = nics.iter().enumerate();
+        numbered.flat_map(|(i, nic)| nic.leaks().map(move |(what, n)| (i, what, n)))
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (header, numbers) = bytes.split_at_checked(HEADER)?;
+        let end = header.iter().position(|byte| *byte == 0)?;
+        let mut lines = core::str::from_utf8(&header[..end]).ok()?.lines();
+        if lines.next()? != FIRST_LINE {
+            return None;
+        }
+        let mut value = |name: &str| {
+            let line = lines.next()?;
+            line.strip_prefix(name)?.strip_prefix(' ')
+        };
+        let process = value("process")?.to_owned();
+        let pid = value("pid")?.parse().ok()?;
+        let seed = value("seed")?.parse().ok()?;
+        let nics: usize = value("nics")?.parse().ok()?;
+        let words: usize = value("words")?.parse().ok()?;
+        let each = words.checked_mul(8).filter(|each| *each > 0)?;
+        let numbers = numbers.get(..nics.checked_mul(each)?)?;
+        Some(Self {
+            process,
+            pid,
+            seed,
+            was_killed: word(&header[KILLED_AT..]) != 0,
+            nics: numbers
+                .chunks_exact(each)
+                .map(|nic| NicCounts::decode(nic.chunks_exact(8).map(word)))
+                .collect(),
+        })
+    }
+}
+
+/// One line a NIC that did anything, with the numbers that are not 0.
+impl fmt::Display for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            process, pid, seed, ..
+        } = self;
+        write!(f, "process {process} (pid {pid}, seed {seed})")?;
+        if self.was_killed {
+            f.write_str(", killed by its plan")?;
+        }
+        for (i, nic) in self.nics.iter().enumerate() {
+            let mut numbers: Vec<String> = nic
+                .named()
+                .filter(|(_, n)| *n > 0)
+                .map(|(name, n)| format!("{name} {n}"))
+                .collect();
+            let statuses = nic.statuses.iter().enumerate().filter(|(_, n)| **n > 0);
+            numbers.extend(statuses.map(|(status, n)| format!("status {status}: {n}")));
+            if !numbers.is_empty() {
+                write!(f, "\n  NIC {i}: {}", numbers.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes
+        .first_chunk()
+        .map_or(0, |eight| u64::from_le_bytes(*eight))
+}
+
+/// Makes the file, with zeros for all numbers.
+///
+/// `path` is a directory, in which the file gets a name of its own, or a file, in whose name `%p`
+/// stands for the process id.
+pub(super) fn create(path: &Path, process: &str, seed: u64, nics: usize) -> io::Result<File> {
+    if nics > NICS_MAX {
+        let text = format!("{nics} NICs are more than {NICS_MAX}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let pid = std::process::id();
+    let name: String = process
+        .chars()
+        .map(|c| {
+            if c.is_ascii_graphic() && c != '/' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(64)
+        .collect();
+    let file = if path.is_dir() {
+        path.join(format!("{name}.{pid}{SUFFIX}"))
+    } else {
+        PathBuf::from(path.to_string_lossy().replace("%p", &pid.to_string()))
+    };
+    let header = format!(
+        "{FIRST_LINE}\nprocess {name}\npid {pid}\nseed {seed}\nnics {nics}\nwords {WORDS}\n"
+    );
+    let open = || {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&file)?;
+        file.set_len(to_u64(HEADER + nics * WORDS * 8))?;
+        file.write_all_at(header.as_bytes(), 0)?;
+        Ok(file)
+    };
+    open().map_err(|e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", file.display())))
+}
+
+/// Writes that the plan kills the process.
+pub(super) fn mark_killed(file: &File) -> io::Result<()> {
+    file.write_all_at(&1_u64.to_le_bytes(), to_u64(KILLED_AT))
+}
+
+fn to_u64(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
