@@ -10,7 +10,7 @@
 //!  |       +- rail 1: ...
 //!  +- Device 1 ...
 //!
-//! isend -> engine -> outbox -> Port::post -> libfabric ~~~ wire ~~~> CQ -> harvest -> engine -> test
+//! isend -> engine -> pump -> Port::post -> libfabric ~~~ wire ~~~> CQ -> harvest -> engine -> test
 //! ```
 //!
 //! # Map, in reading order

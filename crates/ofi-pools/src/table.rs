@@ -149,32 +149,30 @@ impl<T> Table<T> {
     /// [`Full`] with the value when the maximum is reached.
     #[inline]
     pub fn insert(&mut self, value: T) -> Result<Key, Full<T>> {
-        // NIL is beyond the end of any table, so that one check serves for both.
-        let index = self.head;
-        match entry_mut(&mut self.blocks, index) {
-            Some(entry) => {
-                self.head = entry.next;
-                entry.generation = entry.generation.wrapping_add(1);
-                entry.value = Some(value);
-                let key = Key::new(index, entry.generation);
-                self.len = self.len.wrapping_add(1);
-                self.high_water = self.high_water.max(self.len);
-                Ok(key)
-            }
-            None => self.refill_and_insert(value),
-        }
+        self.insert_mut(value).map(|(key, _)| key)
     }
 
-    #[inline(never)]
-    fn refill_and_insert(&mut self, value: T) -> Result<Key, Full<T>> {
-        if self.refill() {
-            self.insert(value)
-        } else {
-            Err(Full {
-                value,
-                max: self.max,
-            })
+    /// As [`Table::insert`], and gives the value in its place, to go on with.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] with the value when the maximum is reached.
+    #[inline]
+    pub fn insert_mut(&mut self, value: T) -> Result<(Key, &mut T), Full<T>> {
+        let max = self.max;
+        if self.head == NIL && !self.refill() {
+            return Err(Full { value, max });
         }
+        let index = self.head;
+        let Some(entry) = entry_mut(&mut self.blocks, index) else {
+            return Err(Full { value, max });
+        };
+        self.head = entry.next;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.len = self.len.wrapping_add(1);
+        self.high_water = self.high_water.max(self.len);
+        let key = Key::new(index, entry.generation);
+        Ok((key, entry.value.insert(value)))
     }
 
     /// The key that the next successful [`Table::insert`] returns, for a value that must know its
@@ -233,6 +231,27 @@ impl<T> Table<T> {
     #[must_use]
     pub fn contains(&self, key: Key) -> bool {
         self.get(key).is_some()
+    }
+
+    /// The value in slot `index` now, with its key: for whoever knows, by other means, whose it is.
+    #[inline]
+    #[must_use]
+    pub fn at_mut(&mut self, index: u32) -> Option<(Key, &mut T)> {
+        let entry = entry_mut(&mut self.blocks, index)?;
+        let key = Key::new(index, entry.generation);
+        entry.value.as_mut().map(|value| (key, value))
+    }
+
+    /// Takes the value in slot `index` out, as [`Table::remove`] does by its key.
+    #[inline]
+    pub fn remove_at(&mut self, index: u32) -> Option<T> {
+        let entry = entry_mut(&mut self.blocks, index)?;
+        let value = entry.value.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.next = self.head;
+        self.head = index;
+        self.len = self.len.wrapping_sub(1);
+        Some(value)
     }
 
     /// The key of the value in slot `index` now, if the slot is occupied: for walks that must be

@@ -10,7 +10,9 @@ use std::collections::HashMap;
 enum Op {
     Insert(u64),
     Remove { nth: usize },
+    RemoveAt { index: u32 },
     Change { nth: usize, value: u64 },
+    ChangeAt { index: u32, value: u64 },
     Forged(u64),
     Reserve(u8),
 }
@@ -49,6 +51,22 @@ impl Both {
                     prop_assert_eq!(self.table.remove(key), expected);
                 }
             }
+            Op::RemoveAt { index } => {
+                let key = self.table.key_at(index);
+                let expected = key.and_then(|key| self.oracle.get_mut(&key).unwrap().take());
+                key.map(|key| self.addresses.remove(&key));
+                prop_assert_eq!(self.table.remove_at(index), expected);
+            }
+            Op::ChangeAt { index, value } => {
+                let key = self.table.key_at(index);
+                let found = self.table.at_mut(index);
+                prop_assert_eq!(found.as_ref().map(|(key, _)| *key), key);
+                if let Some((key, found)) = found {
+                    prop_assert_eq!(Some(*found), self.oracle[&key]);
+                    *found = value;
+                    self.oracle.insert(key, Some(value));
+                }
+            }
             Op::Change { nth, value } => {
                 if let Some(&key) = self.nth(nth) {
                     let expected = self.oracle.get_mut(&key).unwrap();
@@ -82,7 +100,17 @@ impl Both {
 
     fn insert(&mut self, value: u64) -> Result<(), TestCaseError> {
         let announced = self.table.next_key();
-        match self.table.insert(value) {
+        // Both ways in.
+        let inserted = if value & 1 == 0 {
+            self.table.insert(value)
+        } else {
+            let inserted = self.table.insert_mut(value ^ 2);
+            inserted.map(|(key, placed)| {
+                *placed ^= 2;
+                key
+            })
+        };
+        match inserted {
             Ok(key) => {
                 prop_assert_eq!(announced, Some(key));
                 prop_assert!(key.to_bits() > 1 && key.generation() & 1 == 1);
@@ -94,7 +122,8 @@ impl Both {
             }
             Err(Full { value: back, max }) => {
                 prop_assert_eq!(announced, None);
-                prop_assert_eq!((back, max, self.live()), (value, self.table.max(), max));
+                let given = value ^ (value & 1) << 1;
+                prop_assert_eq!((back, max, self.live()), (given, self.table.max(), max));
             }
         }
         Ok(())
@@ -145,7 +174,9 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => any::<u64>().prop_map(Op::Insert),
         5 => any::<usize>().prop_map(|nth| Op::Remove { nth }),
+        2 => (0_u32..150).prop_map(|index| Op::RemoveAt { index }),
         2 => (any::<usize>(), any::<u64>()).prop_map(|(nth, value)| Op::Change { nth, value }),
+        2 => (0_u32..150, any::<u64>()).prop_map(|(index, value)| Op::ChangeAt { index, value }),
         1 => prop_oneof![any::<u64>(), small].prop_map(Op::Forged),
         1 => any::<u8>().prop_map(Op::Reserve),
     ]

@@ -34,13 +34,17 @@ pub(crate) struct Peer {
 pub(crate) struct Comm<D: Dialect> {
     pub(crate) kind: CommKind,
     pub(crate) state: CommState,
+    /// Its kind, unless it has failed or is closed: what the data path asks first.
+    open: Option<CommKind>,
+    /// Operations of it and of its requests that the provider does not have yet.
+    pub(crate) queued: u32,
     /// Refusing: what differs, ours, theirs.
     pub(crate) refusal: Option<(Mismatch, u32, u32)>,
     pub(crate) local_id: u32,
     pub(crate) remote_id: u32,
     pub(crate) peer: Peer,
     pub(crate) window: Window<D>,
-    pub(crate) failure: Option<Failure>,
+    failure: Option<Failure>,
     /// Sends that are not eager and not taken by `test`: no eager send while there are any (2e.2).
     pub(crate) writes_out: u16,
     /// Both sides are ours and agreed: the length of a segment stands in the upper half of the CQ
@@ -76,6 +80,8 @@ impl<D: Dialect> Comm<D> {
         Self {
             kind,
             state,
+            open: Some(kind),
+            queued: 0,
             refusal: None,
             local_id,
             remote_id: 0,
@@ -104,16 +110,52 @@ impl<D: Dialect> Comm<D> {
         match self.state.next(input) {
             Some(next) => {
                 self.state = next;
+                if next.is_closed() {
+                    self.open = None;
+                }
                 true
             }
             None => false,
         }
     }
 
+    /// The failure that sticks to it.
+    #[inline]
+    pub(crate) const fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// It failed; for the first time, the caller has seen to that.
+    pub(crate) const fn set_failure(&mut self, failure: Failure) {
+        self.failure = Some(failure);
+        self.open = None;
+    }
+
+    /// Whether messages of the peer may still touch it, which is of this kind.
+    #[inline]
+    pub(crate) fn is_open(&self, kind: CommKind) -> bool {
+        self.open == Some(kind)
+    }
+
+    /// Whether one more message or one-sided operation is taken: connected, with room, and nothing waits
+    /// for the provider.
+    #[inline]
+    pub(crate) fn is_ready(&self, kind: CommKind) -> bool {
+        self.is_open(kind) && self.state == CommState::Up && self.queued == 0 && self.has_room()
+    }
+
     /// Whether one more message or one-sided operation may be in flight.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         self.window.outstanding() + self.one_sided_out < D::INFLIGHT_MAX
+    }
+
+    /// The provider has one more operation of it.
+    #[inline]
+    pub(crate) const fn launched(&mut self) {
+        self.queued -= 1;
+        self.flying += 1;
+        self.moved = true;
     }
 
     /// Requests that are not in the window and not taken by `test`.
@@ -140,7 +182,7 @@ impl<D: Dialect> Comm<D> {
     /// Whether messages of the peer may still touch it.
     #[inline]
     pub(crate) const fn takes_messages(&self) -> bool {
-        self.failure.is_none() && !self.state.is_closed()
+        self.open.is_some()
     }
 }
 

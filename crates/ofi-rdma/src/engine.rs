@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use ofi_pools::{IdPool, Key, Table};
 use ofi_sched::{Policy, RailCount, Threshold};
 
+use crate::batch::Batch;
 use crate::comm::{ById, Comm, CommKind};
 use crate::config::{Config, ConfigError};
 use crate::datapath::Backoff;
@@ -49,6 +50,8 @@ pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
     pub(crate) comms: Table<Comm<D>>,
     pub(crate) requests: Table<Request>,
     pub(crate) early: Table<Early>,
+    /// What was made since the last pump, in order.
+    pub(crate) ready: Vec<Batch>,
     pub(crate) outbox: Outbox,
     pub(crate) region_refs: Vec<u32>,
     pub(crate) released: Vec<RxId>,
@@ -58,9 +61,11 @@ pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
     pub(crate) backoff: [Backoff; Lane::COUNT_MAX],
     /// Counts what happens: completions, messages, calls that change something.
     pub(crate) happened: u32,
-    /// Poll epoch (decision 35) and whether a progress pass was asked for in it.
+    /// Poll epoch (decision 35), and the last one in which a progress pass was asked for.
     pub(crate) epoch: u32,
-    pub(crate) polled: bool,
+    pub(crate) polled: u32,
+    /// Communicators there are that have failed: while there is none, `test` need not look for one.
+    pub(crate) failed_comms: u32,
     /// When the stall detector looks next.
     pub(crate) next_look_ms: u64,
 }
@@ -119,6 +124,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             comms: Table::with_max(SLOTS_MAX),
             requests: Table::with_max(SLOTS_MAX),
             early: Table::with_max(SLOTS_MAX),
+            ready: Vec::new(),
             outbox: Outbox::default(),
             region_refs: Vec::new(),
             released: Vec::new(),
@@ -127,7 +133,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             backoff: [Backoff::default(); Lane::COUNT_MAX],
             happened: 1,
             epoch: 1,
-            polled: false,
+            polled: 0,
+            failed_comms: 0,
             next_look_ms: 0,
         })
     }
@@ -159,7 +166,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// only wait for their `test`. O(requests): for deregistration.
     #[must_use]
     pub fn region_awaited(&self, region: RegionId) -> bool {
-        let failed = |r: &Request| self.comms.get(r.comm).is_none_or(|c| c.failure.is_some());
+        let failed = |r: &Request| self.comms.get(r.comm).is_none_or(|c| c.failure().is_some());
         let over = |r: &Request| r.state == ReqState::Done || r.kind == Kind::EagerSend;
         self.region_refs(region) > 0
             && self
@@ -188,8 +195,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
 
     /// Operations that wait for the provider.
     #[must_use]
-    pub const fn posts_waiting(&self) -> usize {
-        self.outbox.len()
+    pub fn posts_waiting(&self) -> usize {
+        let made = self.ready.iter().map(|batch| usize::from(batch.left()));
+        self.outbox.len() + made.sum::<usize>()
     }
 
     /// The communicator of a request.
@@ -211,7 +219,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             remote_id: c.remote_id,
             outstanding: c.outstanding(),
             connected: c.state == CommState::Up,
-            failure: c.failure,
+            failure: c.failure(),
             stage: self.stage_of(comm.0, c),
         })
     }
@@ -251,7 +259,6 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     #[inline]
     pub(crate) const fn next_epoch(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
-        self.polled = false;
     }
 
     /// A live communicator of one kind, not failed.
@@ -260,7 +267,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if comm.kind != kind || comm.state.is_closed() {
             return Err(Error::NoSuchComm);
         }
-        match comm.failure {
+        match comm.failure() {
             Some(failure) => Err(Error::Failed(failure)),
             None => Ok(comm),
         }
@@ -293,16 +300,29 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
 
     /// Makes a request and counts its use of the region.
     pub(crate) fn new_request(&mut self, request: Request) -> Option<Key> {
-        let region = request.region.0 as usize;
+        let region = request.region;
         let key = self.requests.insert(request).ok()?;
-        if region >= self.region_refs.len() {
-            self.region_refs.resize(region + 1, 0);
-        }
-        self.region_refs[region] += 1;
+        self.refer(region);
         Some(key)
     }
 
+    /// Counts a request's use of a region.
+    #[inline]
+    pub(crate) fn refer(&mut self, region: RegionId) {
+        let at = region.0 as usize;
+        if at >= self.region_refs.len() {
+            self.grow_regions(at);
+        }
+        self.region_refs[at] += 1;
+    }
+
+    #[cold]
+    fn grow_regions(&mut self, at: usize) {
+        self.region_refs.resize(at + 1, 0);
+    }
+
     /// Removes a request nobody needs any more.
+    #[inline]
     pub(crate) fn drop_request(&mut self, key: Key) {
         if let Some(request) = self.requests.remove(key) {
             self.region_refs[request.region.0 as usize] -= 1;
@@ -329,7 +349,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
-        if comm.failure.is_some() || comm.state.is_closed() {
+        if !comm.takes_messages() {
             self.counters.followers += 1;
             return;
         }
@@ -339,7 +359,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             why,
             peer: comm.peer_address(),
         };
-        comm.failure = Some(failure);
+        comm.set_failure(failure);
+        self.failed_comms += 1;
         self.counters.failures += 1;
         self.drop_queued(key);
         self.event(Event::Failed(CommKey(key), failure));
@@ -349,6 +370,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// Drops queued operations and kept messages of a communicator.
     pub(crate) fn drop_queued(&mut self, key: Key) {
         let Self {
+            ready,
             outbox,
             requests,
             released,
@@ -356,6 +378,19 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             early,
             ..
         } = self;
+        for batch in ready {
+            let Some(request) = requests.get_mut(batch.owner) else {
+                continue;
+            };
+            if request.comm != key {
+                continue;
+            }
+            request.queued -= batch.left();
+            if batch.left() > 0 && batch.op == OpKind::EagerCopy {
+                released.extend(request.rx.take());
+            }
+            batch.cancel();
+        }
         outbox.drop_comm(key.index(), |waiting| {
             if waiting.op.is_own() {
                 return;
@@ -371,10 +406,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(comm) = comms.get_mut(key) else {
             return;
         };
+        comm.queued = 0;
         comm.message = None;
         for index in comm.window.drain_early() {
-            if let Some(Early::Eager { rx, .. }) = early.key_at(index).and_then(|k| early.remove(k))
-            {
+            if let Some(Early::Eager { rx, .. }) = early.remove_at(index) {
                 released.push(rx);
             }
         }
@@ -383,7 +418,6 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// The request in a window slot.
     #[inline]
     pub(crate) fn request_at(&mut self, index: u32) -> Option<(Key, &mut Request)> {
-        let key = self.requests.key_at(index)?;
-        Some((key, self.requests.get_mut(key)?))
+        self.requests.at_mut(index)
     }
 }

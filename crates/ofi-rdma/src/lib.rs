@@ -24,7 +24,7 @@
 //! # The data path, one hop a file
 //!
 //! ```text
-//! isend -> window -> plan -> outbox -> RailPort === wire === harvest -> demux -> complete -> test
+//! isend -> window -> plan -> batch  -> RailPort === wire === harvest -> demux -> complete -> test
 //!             ^                                                           |
 //!             +------- CTRL (address, keys) <------- irecv                +-> eager copy
 //! ```
@@ -32,7 +32,8 @@
 //! # Map, in reading order
 //!
 //! `port` (the seam to the provider), `config`, `limits`, `error`, `event`, `key`; `wire` (bytes);
-//! `dialect` (what changes between generations); `state` (the state machines, as tables); `window`, `request`, `comm`, `outbox` (state);
+//! `dialect` (what changes between generations); `state` (the state machines, as tables); `window`, `request`, `comm`,
+//! `batch`, `outbox` (state);
 //! `engine` (the whole); `connection` (connect, accept, close); `datapath` (isend, irecv, flush,
 //! `one_sided`, pump, demux, complete, test); `stall` (deadlines).
 //!
@@ -44,6 +45,7 @@
 
 extern crate alloc;
 
+mod batch;
 mod comm;
 mod config;
 mod connection;

@@ -1,4 +1,5 @@
-//! Operations that wait for the provider: per lane a ring of communicators, per communicator a FIFO.
+//! Operations that wait for the provider, which was busy: per lane a ring of communicators, per
+//! communicator a FIFO.
 //!
 //! One FIFO a lane would be simpler, and wrong: on some providers a peer that is gone answers EAGAIN
 //! for ever (providers 1a), and would block every other communicator of the lane. So the head of
@@ -67,7 +68,7 @@ impl Outbox {
     }
 
     /// Operations of one communicator that wait.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn waiting(&self, comm: u32) -> u32 {
         self.comms.get(comm as usize).map_or(0, |c| c.count)
     }

@@ -5,7 +5,7 @@ use ofi_pools::Key;
 
 use crate::error::Violation;
 use crate::limits::MAX_RAILS;
-use crate::port::{RegionId, RxId};
+use crate::port::{Lane, RegionId, RxId};
 use crate::state::{ReqInput, ReqState};
 
 /// What a request does.
@@ -45,7 +45,7 @@ pub(crate) struct Request {
     pub(crate) need: u8,
     /// Completions so far.
     pub(crate) have: u8,
-    /// Operations in the outbox.
+    /// Operations that the provider does not have yet.
     pub(crate) queued: u8,
     /// Operations at the provider: a bit for each lane. No request has two on one lane, so a
     /// completion that comes twice is told from one that is due.
@@ -76,10 +76,7 @@ pub(crate) struct Request {
     pub(crate) keys: [u64; MAX_RAILS],
 }
 
-const _: () = assert!(
-    crate::Lane::COUNT_MAX <= 8,
-    "`flying` has a bit for each lane"
-);
+const _: () = assert!(Lane::COUNT_MAX <= 8, "`flying` has a bit for each lane");
 const _: () = assert!(size_of::<Request>() <= 128, "two cache lines");
 
 impl Request {
@@ -124,6 +121,14 @@ impl Request {
     /// Nothing of it is queued or at the provider.
     pub(crate) const fn is_quiet(&self) -> bool {
         self.queued == 0 && self.flying == 0
+    }
+
+    /// The provider has its operation on `lane`.
+    #[inline]
+    pub(crate) const fn launched(&mut self, lane: Lane) {
+        self.queued -= 1;
+        self.flying |= lane.bit();
+        self.used |= lane.bit();
     }
 
     /// Takes a step of its state machine; an input its state does not know changes nothing.

@@ -44,7 +44,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return;
         };
         match comm.state {
-            CommState::Up if comm.failure.is_none() => {}
+            CommState::Up if comm.failure().is_none() => {}
             CommState::Parting | CommState::Lingering | CommState::Ending => {
                 return self.look_at_closing(key, now_ms);
             }
@@ -104,7 +104,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return;
         };
         let overdue = now_ms.saturating_sub(comm.since_ms) > self.config.connect_timeout_ms;
-        let waits = self.outbox.waiting(key.index()) > 0 || comm.state == CommState::Lingering;
+        let waits = comm.queued > 0 || comm.state == CommState::Lingering;
         if overdue && waits {
             comm.step(CommInput::GiveUp);
             self.drop_queued(key);
@@ -117,7 +117,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         match comm.state {
             CommState::Connecting => return Some(self.connect_stage(key)),
             CommState::Answering | CommState::Refusing => return Some(Stage::SendConnResp),
-            _ if self.outbox.waiting(key.index()) > 0 => return Some(Stage::Posting),
+            _ if comm.queued > 0 => return Some(Stage::Posting),
             _ => {}
         }
         let live = self.oldest_live(key, comm)?;

@@ -92,6 +92,12 @@ impl<D: Dialect> Window<D> {
         self.oldest
     }
 
+    /// Sequence number of our next message.
+    #[inline]
+    pub(crate) const fn next(&self) -> u16 {
+        self.next
+    }
+
     /// Messages of ours between the oldest that is not taken and the next.
     #[inline]
     pub(crate) fn outstanding(&self) -> u16 {

@@ -72,7 +72,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let timeout = self.config.connect_timeout_ms;
         if let Some(c) = self.comms.get(child) {
             let waited_ms = now_ms.saturating_sub(c.since_ms);
-            if c.state != CommState::Up && c.failure.is_none() && waited_ms > timeout {
+            if c.state != CommState::Up && c.failure().is_none() && waited_ms > timeout {
                 let stage = Stage::SendConnResp;
                 self.fail(child, None, Why::ConnectTimeout { waited_ms, stage });
             }
@@ -80,7 +80,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(c) = self.comms.get(child) else {
             return Err(Error::NoSuchComm);
         };
-        let (up, failure) = (c.state == CommState::Up, c.failure);
+        let (up, failure) = (c.state == CommState::Up, c.failure());
         if let Some(failure) = failure {
             self.close(CommKey(child), now_ms)?;
             return Err(Error::Failed(failure));

@@ -30,7 +30,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return Err(Error::NoSuchComm);
         }
         let handshake =
-            self.config.close_messages && c.state == CommState::Up && c.failure.is_none();
+            self.config.close_messages && c.state == CommState::Up && c.failure().is_none();
         // Exactly one CLOSE, only after at least one CTRL (decision 13): a sender that got none waits
         // for nothing.
         let input = match c.kind {
@@ -120,7 +120,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
-        let quiet = comm.flying == 0 && self.outbox.waiting(key.index()) == 0;
+        let quiet = comm.flying == 0 && comm.queued == 0;
         if !quiet || !comm.step(CommInput::Quiet) {
             return;
         }
@@ -132,7 +132,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             }
             comm.step(CommInput::Quiet);
         }
-        let id = comm.local_id;
+        let (id, failed) = (comm.local_id, comm.failure().is_some());
+        self.failed_comms -= u32::from(failed);
         self.comms.remove(key);
         self.free_id(id);
     }

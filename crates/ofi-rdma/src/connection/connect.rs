@@ -97,7 +97,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
 
     /// What a connecting communicator waits for.
     pub(crate) fn connect_stage(&self, key: Key) -> Stage {
-        if self.outbox.waiting(key.index()) > 0 {
+        if self.comms.get(key).is_some_and(|c| c.queued > 0) {
             Stage::SendConn
         } else {
             Stage::AwaitConnResp
@@ -191,6 +191,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             offset: 0,
             len: 0,
         };
+        if let Some(comm) = self.comms.get_mut(key) {
+            comm.queued += 1;
+        }
         self.outbox.push(key.index(), Lane::control(0), waiting);
         self.news();
     }

@@ -247,7 +247,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                         request.bytes = request.bytes.min(item.len);
                         self.count_one(key);
                     } else {
-                        self.start_writes(key, item);
+                        self.writes_of(key, item);
                     }
                 }
                 _ => self.stray(Stray::Ctrl(id, seq)),

@@ -4,11 +4,11 @@
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
+use crate::batch::Batch;
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{OpKind, Violation, Why};
-use crate::outbox::Waiting;
-use crate::port::{Lane, RxId};
+use crate::port::RxId;
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// Eager data meets its receive: copies what fits. The bounce buffer stays held until the copy
@@ -37,12 +37,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
         request.rx = Some(rx);
         request.queued += 1;
-        let waiting = Waiting {
-            op: OpKind::EagerCopy,
-            owner: key,
-            offset: 0,
-            len: bytes,
-        };
-        self.outbox.push(comm.index(), Lane::data(rx.rail), waiting);
+        if let Some(comm) = self.comms.get_mut(comm) {
+            comm.queued += 1;
+        }
+        let copy = Batch::one(OpKind::EagerCopy, key, rx.rail, bytes);
+        self.ready.push(copy);
     }
 }

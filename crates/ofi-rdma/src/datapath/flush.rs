@@ -3,14 +3,14 @@
 
 use ofi_sched::Policy;
 
+use crate::batch::Batch;
 use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Error, OpKind};
 use crate::key::{CommKey, ReqKey};
 use crate::limits::FLUSHES_MAX;
-use crate::outbox::Waiting;
-use crate::port::{Lane, RegionId};
+use crate::port::RegionId;
 use crate::request::{Kind, Request};
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
@@ -31,17 +31,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         request.queued = rails;
         request.epoch = self.epoch;
         let key = self.new_request(request).ok_or(Error::TooManyFlushes)?;
-        for rail in 0..rails {
-            let waiting = Waiting {
-                op: OpKind::Flush,
-                owner: key,
-                offset: 0,
-                len: 0,
-            };
-            self.outbox.push(comm.0.index(), Lane::data(rail), waiting);
-        }
+        self.ready.push(Batch::each(OpKind::Flush, key, rails));
         if let Some(c) = self.comms.get_mut(comm.0) {
             c.flushes_out += 1;
+            c.queued += u32::from(rails);
             c.moved = true;
         }
         self.news();

@@ -3,8 +3,9 @@
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
+use super::Admission;
 use super::isend::checked_len;
-use super::{Admission, NotNow};
+use crate::batch::Batch;
 use crate::comm::CommKind;
 use crate::config::KeyWidth;
 use crate::dialect::Dialect;
@@ -12,10 +13,8 @@ use crate::engine::{Early, Engine};
 use crate::error::{Error, OpKind};
 use crate::key::{CommKey, ReqKey};
 use crate::limits::MAX_RAILS;
-use crate::outbox::Waiting;
-use crate::port::{Lane, RegionId};
+use crate::port::RegionId;
 use crate::request::{Kind, Request};
-use crate::state::CommState;
 use crate::window::Slot;
 use crate::wire::ctrl::ctrl_bytes;
 
@@ -46,21 +45,17 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     ///
     /// # Errors
     /// A failed or foreign communicator, a length or a key beyond what the wire carries.
+    #[inline]
     pub fn irecv(&mut self, comm: CommKey, buf: &RecvBuf) -> Result<Admission, Error> {
         let len = checked_len(buf.len)?;
         self.check_keys(buf)?;
-        let c = self.usable(comm, CommKind::Recv)?;
-        let refusal = if c.state != CommState::Up {
-            Some(NotNow::Connecting)
-        } else {
-            self.refusal(comm.0.index(), c.has_room())
+        let c = self.comms.get_mut(comm.0);
+        let Some(c) = c.filter(|c| c.is_ready(CommKind::Recv)) else {
+            return self.not_now(comm, CommKind::Recv);
         };
-        if let Some(why) = refusal {
-            self.counters.not_now += 1;
-            return Ok(Admission::NotNow(why));
-        }
         let early = c.window.peek_next();
         let mut request = Request::new(comm.0, Kind::Recv, buf.region, buf.addr, len);
+        request.seq = c.window.next();
         request.wire_addr = buf.wire_addr;
         request.keys = buf.keys;
         if buf.optional && self.config.early_completion && early == Slot::Empty {
@@ -73,20 +68,34 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
         request.queued = 1;
         request.epoch = self.epoch;
-        let Some(key) = self.new_request(request) else {
-            return Ok(Admission::NotNow(NotNow::InFlightCap));
+        let Ok(key) = self.requests.insert(request) else {
+            return self.not_now(comm, CommKind::Recv);
         };
-        self.queue_ctrl(comm.0, key);
+        c.window.start(key.index());
+        c.moved = true;
+        c.queued += 1;
+        // A CTRL goes on one control rail, whatever the stripe size (protocol 2.k 6).
+        let bytes = ctrl_bytes(self.config.data_rails, self.config.key_width);
+        let rail = self.policy.plan_one(bytes as u64, self.control_rails);
+        self.ready.push(Batch::one(OpKind::Ctrl, key, rail, 0));
+        self.counters.recvs += 1;
+        self.counters.ctrls += 1;
+        self.refer(buf.region);
         if let Slot::Early(index) = early {
-            let held = self.early.key_at(index).and_then(|k| self.early.remove(k));
-            if let Some(Early::Eager { rx, len }) = held {
-                self.start_copy(comm.0, key, rx, len);
-            }
+            self.take_early(comm.0, key, index);
         }
         self.news();
         Ok(Admission::Admitted(ReqKey(key)))
     }
 
+    /// Eager data came before its receive.
+    fn take_early(&mut self, comm: Key, key: Key, index: u32) {
+        if let Some(Early::Eager { rx, len }) = self.early.remove_at(index) {
+            self.start_copy(comm, key, rx, len);
+        }
+    }
+
+    #[inline]
     fn check_keys(&self, buf: &RecvBuf) -> Result<(), Error> {
         if self.config.key_width == KeyWidth::Long {
             return Ok(());
@@ -97,28 +106,5 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             }
         }
         Ok(())
-    }
-
-    /// A CTRL goes on one control rail, whatever the stripe size (protocol 2.k 6).
-    fn queue_ctrl(&mut self, comm: Key, key: Key) {
-        let bytes = ctrl_bytes(self.config.data_rails, self.config.key_width);
-        let rail = self.policy.plan_one(bytes as u64, self.control_rails);
-        let Some(c) = self.comms.get_mut(comm) else {
-            return;
-        };
-        let seq = c.window.start(key.index());
-        c.moved = true;
-        if let Some(request) = self.requests.get_mut(key) {
-            request.seq = seq;
-        }
-        let waiting = Waiting {
-            op: OpKind::Ctrl,
-            owner: key,
-            offset: 0,
-            len: 0,
-        };
-        self.outbox.push(comm.index(), Lane::control(rail), waiting);
-        self.counters.recvs += 1;
-        self.counters.ctrls += 1;
     }
 }

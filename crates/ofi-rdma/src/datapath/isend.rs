@@ -1,17 +1,17 @@
 //! isend: checks, window, eager or not, plan (protocol 2e.2).
 
 use ofi_pools::Key;
-use ofi_sched::Policy;
+use ofi_sched::{Plan, Policy};
 
 use super::{Admission, NotNow};
+use crate::batch::Batch;
 use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::{Early, EarlyCtrl, Engine};
 use crate::error::{Error, OpKind};
 use crate::key::{CommKey, ReqKey};
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::outbox::Waiting;
-use crate::port::{Lane, RegionId};
+use crate::port::RegionId;
 use crate::request::{Kind, Request};
 use crate::state::CommState;
 use crate::window::Slot;
@@ -27,6 +27,7 @@ pub struct SendBuf {
     pub region: RegionId,
 }
 
+#[inline]
 pub(super) fn checked_len(len: u64) -> Result<u32, Error> {
     let max = MESSAGE_BYTES_MAX;
     match u32::try_from(len) {
@@ -50,115 +51,110 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     ///
     /// # Errors
     /// A failed or foreign communicator, a length beyond the limit.
+    #[inline]
     pub fn isend(&mut self, comm: CommKey, buf: SendBuf) -> Result<Admission, Error> {
         let len = checked_len(buf.len)?;
-        let c = self.usable(comm, CommKind::Send)?;
-        let refusal = if c.state != CommState::Up {
-            Some(NotNow::Connecting)
-        } else {
-            self.refusal(comm.0.index(), c.has_room())
+        let c = self.comms.get_mut(comm.0);
+        let Some(c) = c.filter(|c| c.is_ready(CommKind::Send)) else {
+            return self.not_now(comm, CommKind::Send);
         };
-        if let Some(why) = refusal {
-            self.counters.not_now += 1;
-            return Ok(Admission::NotNow(why));
-        }
         let early = c.window.peek_next();
         let eager =
             early == Slot::Empty && c.writes_out == 0 && c.eager_max.is_some_and(|max| len <= max);
-        let kind = if eager { Kind::EagerSend } else { Kind::Send };
-        let request = Request::new(comm.0, kind, buf.region, buf.addr, len);
-        let Some(key) = self.new_request(request) else {
-            return Ok(Admission::NotNow(NotNow::InFlightCap));
+        let mut request = Request::new(comm.0, Kind::Send, buf.region, buf.addr, len);
+        request.seq = c.window.next();
+        request.epoch = self.epoch;
+        let Ok((key, request)) = self.requests.insert_mut(request) else {
+            return self.not_now(comm, CommKind::Send);
         };
-        self.admit(comm.0, key, eager);
+        c.window.start(key.index());
+        c.moved = true;
+        self.counters.sends += 1;
         if eager {
-            self.start_eager(comm.0, key, len);
-        } else if let Slot::Early(index) = early {
-            let held = self.early.key_at(index).and_then(|k| self.early.remove(k));
-            if let Some(Early::Ctrl(ctrl)) = held {
-                self.start_writes(key, &ctrl);
+            let plan = self.policy.plan(u64::from(len), self.data_rails);
+            self.counters.eager_sends += 1;
+            c.queued += 1;
+            self.ready.push(start_eager(key, request, &plan));
+        } else {
+            c.writes_out += 1;
+            if let Slot::Early(index) = early {
+                if let Some(Early::Ctrl(ctrl)) = self.early.remove_at(index) {
+                    let len = len.min(ctrl.len);
+                    let plan = self.policy.plan(u64::from(len), self.data_rails);
+                    let batch = start_writes(key, request, &ctrl, &plan);
+                    c.queued += u32::from(batch.left());
+                    self.counters.segments += u64::from(batch.left());
+                    self.ready.push(batch);
+                }
             }
         }
+        self.refer(buf.region);
         self.news();
         Ok(Admission::Admitted(ReqKey(key)))
     }
 
-    /// Back-pressure common to both directions.
-    pub(super) fn refusal(&self, comm: u32, has_room: bool) -> Option<NotNow> {
-        if !has_room {
-            Some(NotNow::InFlightCap)
-        } else if self.outbox.waiting(comm) > 0 {
-            Some(NotNow::PostsWaiting)
+    /// A message or one-sided operation that is not taken: in error, or not now.
+    #[cold]
+    pub(super) fn not_now(&mut self, comm: CommKey, kind: CommKind) -> Result<Admission, Error> {
+        let why = self.why_not(comm, kind)?;
+        self.counters.not_now += 1;
+        Ok(Admission::NotNow(why))
+    }
+
+    /// Why a communicator of this kind takes nothing now.
+    #[cold]
+    pub(super) fn why_not(&self, comm: CommKey, kind: CommKind) -> Result<NotNow, Error> {
+        let c = self.usable(comm, kind)?;
+        Ok(if c.state != CommState::Up {
+            NotNow::Connecting
+        } else if c.has_room() && c.queued > 0 {
+            NotNow::PostsWaiting
         } else {
-            None
-        }
+            NotNow::InFlightCap
+        })
     }
 
-    fn admit(&mut self, comm: Key, key: Key, eager: bool) {
-        let epoch = self.epoch;
-        let Some(c) = self.comms.get_mut(comm) else {
-            return;
-        };
-        let seq = c.window.start(key.index());
-        c.writes_out += u16::from(!eager);
-        c.moved = true;
-        self.counters.sends += 1;
-        self.counters.eager_sends += u64::from(eager);
-        if let Some(request) = self.requests.get_mut(key) {
-            request.seq = seq;
-            request.epoch = epoch;
-        }
-    }
-
-    /// Completes by its own send and by the CTRL that comes all the same (trap 3).
-    fn start_eager(&mut self, comm: Key, key: Key, len: u32) {
-        let plan = self.policy.plan(u64::from(len), self.data_rails);
-        // A stripe holds any eager message (Config::check), so there is one.
-        let rail = plan.get(0).map_or(0, |stripe| stripe.rail);
-        let Some(request) = self.requests.get_mut(key) else {
-            return;
-        };
-        request.need = 2;
-        request.bytes = len;
-        request.queued = 1;
-        let waiting = Waiting {
-            op: OpKind::Eager,
-            owner: key,
-            offset: 0,
-            len,
-        };
-        self.outbox.push(comm.index(), Lane::data(rail), waiting);
-    }
-
-    /// The CTRL is here: never more than the receiver has room for, one operation a stripe.
-    pub(super) fn start_writes(&mut self, key: Key, ctrl: &EarlyCtrl) {
+    /// The CTRL of a send that waits is here.
+    #[inline]
+    pub(super) fn writes_of(&mut self, key: Key, ctrl: &EarlyCtrl) {
         let Some(request) = self.requests.get_mut(key) else {
             return;
         };
         let len = request.len.min(ctrl.len);
         let plan = self.policy.plan(u64::from(len), self.data_rails);
-        let stripes = plan.stripe_count().get();
-        request.len = len;
-        request.bytes = len;
-        request.wire_addr = ctrl.addr;
-        request.keys = ctrl.keys;
-        request.no_imm = ctrl.no_completion;
-        request.ctrl_seen = true;
-        request.need = stripes;
-        request.queued = stripes;
-        let comm = request.comm.index();
-        self.counters.segments += u64::from(stripes);
-        for stripe in plan.iter() {
-            // Both are at most `len`, which has 32 bits.
-            let offset = u32::try_from(stripe.offset).unwrap_or(len);
-            let bytes = u32::try_from(stripe.len).unwrap_or(0);
-            let waiting = Waiting {
-                op: OpKind::Write,
-                owner: key,
-                offset,
-                len: bytes,
-            };
-            self.outbox.push(comm, Lane::data(stripe.rail), waiting);
+        let batch = start_writes(key, request, ctrl, &plan);
+        if let Some(c) = self.comms.get_mut(request.comm) {
+            c.queued += u32::from(batch.left());
         }
+        self.counters.segments += u64::from(batch.left());
+        self.ready.push(batch);
     }
+}
+
+/// Completes by its own send and by the CTRL that comes all the same (trap 3).
+#[inline]
+fn start_eager(key: Key, request: &mut Request, plan: &Plan) -> Batch {
+    // A stripe holds any eager message (Config::check), so there is one.
+    let rail = plan.get(0).map_or(0, |stripe| stripe.rail);
+    request.kind = Kind::EagerSend;
+    request.need = 2;
+    request.bytes = request.len;
+    request.queued = 1;
+    Batch::one(OpKind::Eager, key, rail, request.len)
+}
+
+/// The CTRL is here: never more than the receiver has room for, one operation a stripe.
+#[inline]
+fn start_writes(key: Key, request: &mut Request, ctrl: &EarlyCtrl, plan: &Plan) -> Batch {
+    let len = request.len.min(ctrl.len);
+    let batch = Batch::stripes(key, plan, len);
+    request.len = len;
+    request.bytes = len;
+    request.wire_addr = ctrl.addr;
+    request.keys = ctrl.keys;
+    request.no_imm = ctrl.no_completion;
+    request.ctrl_seen = true;
+    request.need = batch.left();
+    request.queued = batch.left();
+    batch
 }

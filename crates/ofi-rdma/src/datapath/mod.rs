@@ -8,6 +8,7 @@ mod flush;
 mod irecv;
 mod isend;
 mod one_sided;
+mod post;
 mod pump;
 mod test;
 
@@ -16,7 +17,8 @@ pub use demux::RxFate;
 pub use irecv::RecvBuf;
 pub use isend::SendBuf;
 pub use one_sided::OneSided;
-pub use pump::{Pending, Post};
+pub use post::Post;
+pub use pump::Pending;
 pub use test::{Done, Test};
 
 use crate::key::ReqKey;

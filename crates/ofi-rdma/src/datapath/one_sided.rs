@@ -6,7 +6,8 @@ use ofi_sched::Policy;
 
 use super::isend::checked_len;
 use super::{Admission, NotNow};
-use crate::comm::CommKind;
+use crate::batch::Batch;
+use crate::comm::{Comm, CommKind};
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Error, OpKind};
@@ -14,7 +15,6 @@ use crate::key::{CommKey, ReqKey};
 use crate::outbox::Waiting;
 use crate::port::{Lane, Outcome, PutSource, RailPort, RegionId, Remote, Wire};
 use crate::request::{Kind, Request};
-use crate::state::CommState;
 
 /// All one-sided operations go over this one (protocol 2c.8).
 const LANE: Lane = Lane::data(0);
@@ -76,8 +76,13 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(key) = self.new_request(request) else {
             return Ok(self.refuse(NotNow::InFlightCap));
         };
-        let waiting = Self::waiting(OpKind::Put, key);
-        let Some(mut post) = self.build(waiting, LANE) else {
+        let waiting = Waiting {
+            op: OpKind::Put,
+            owner: key,
+            offset: 0,
+            len: 0,
+        };
+        let Some(mut post) = self.build(&waiting, LANE) else {
             self.drop_request(key);
             return Err(Error::NoSuchComm);
         };
@@ -112,8 +117,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         } else {
             OpKind::Get
         };
-        self.outbox
-            .push(comm.0.index(), LANE, Self::waiting(op, key));
+        self.ready.push(Batch::one(op, key, LANE.rail(), 0));
         self.count_one_sided(comm.0);
         Ok(Admission::Admitted(ReqKey(key)))
     }
@@ -131,14 +135,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         } else {
             CommKind::Recv
         };
-        let c = self.usable(comm, side)?;
-        let refusal = if c.state != CommState::Up {
-            Some(NotNow::Connecting)
-        } else {
-            self.refusal(comm.0.index(), c.has_room())
-        };
-        if let Some(why) = refusal {
-            return Ok(Err(why));
+        if !self.comms.get(comm.0).is_some_and(|c| c.is_ready(side)) {
+            return self.why_not(comm, side).map(Err);
         }
         let mut request = Request::new(comm.0, kind, what.region, what.addr, len);
         request.wire_addr = what.remote_addr;
@@ -158,48 +156,39 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     fn count_one_sided(&mut self, comm: Key) {
         if let Some(c) = self.comms.get_mut(comm) {
             c.one_sided_out += 1;
+            c.queued += 1;
             c.moved = true;
         }
         self.counters.one_sided += 1;
         self.news();
     }
+}
 
-    const fn waiting(op: OpKind, owner: Key) -> Waiting {
-        let (offset, len) = (0, 0);
-        Waiting {
-            op,
-            owner,
-            offset,
+/// What a one-sided operation does.
+#[cold]
+pub(super) fn wire_of<D: Dialect>(comm: &Comm<D>, request: &Request, op: OpKind) -> Wire {
+    let target = Remote {
+        peer: comm.peer.data[usize::from(LANE.rail())],
+        addr: request.wire_addr,
+        key: request.keys[0],
+    };
+    let &Request {
+        addr, len, region, ..
+    } = request;
+    if op == OpKind::Put {
+        let source = PutSource::Region(region);
+        Wire::Put {
+            target,
+            addr,
             len,
+            source,
         }
-    }
-
-    #[cold]
-    pub(super) fn build_one_sided(&self, request: &Request, op: OpKind) -> Option<Wire> {
-        let comm = self.comms.get(request.comm)?;
-        let target = Remote {
-            peer: comm.peer.data[usize::from(LANE.rail())],
-            addr: request.wire_addr,
-            key: request.keys[0],
-        };
-        let &Request {
-            addr, len, region, ..
-        } = request;
-        Some(if op == OpKind::Put {
-            let source = PutSource::Region(region);
-            Wire::Put {
-                target,
-                addr,
-                len,
-                source,
-            }
-        } else {
-            Wire::Get {
-                target,
-                addr,
-                len,
-                region,
-            }
-        })
+    } else {
+        Wire::Get {
+            target,
+            addr,
+            len,
+            region,
+        }
     }
 }

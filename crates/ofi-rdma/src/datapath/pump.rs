@@ -1,82 +1,16 @@
-//! From the outbox to the port: peek, offer, commit.
+//! To the port: what was just made goes out in order, while nothing waits; what waits in the outbox is
+//! peeked, offered, committed.
 
-use alloc::boxed::Box;
 use ofi_sched::{Policy, Threshold};
 
+use super::post::{Message, Post};
 use crate::dialect::{Base, Dialect};
 use crate::engine::Engine;
 use crate::error::OpKind;
-use crate::key::Named;
 use crate::limits::{BUSY_TRIES_PER_LANE, CLOSE_BYTES, CONN_BYTES};
 use crate::outbox::Waiting;
-use crate::port::{Lane, Outcome, PutSource, RailPort, Token, Wire};
-use crate::wire::capability::with_length;
+use crate::port::{Cause, Lane, Outcome, RailPort, Token, Wire};
 use crate::wire::close::Close;
-use crate::wire::conn::Conn;
-use crate::wire::ctrl::{Ctrl, ctrl_bytes};
-use crate::{Config, KeyWidth};
-
-/// One operation, as offered to a port.
-#[derive(Debug)]
-pub struct Post {
-    token: Token,
-    lane: Lane,
-    op: OpKind,
-    wire: Wire,
-    message: Message,
-}
-
-#[derive(Debug)]
-enum Message {
-    None,
-    Conn(Box<Conn>),
-    Ctrl(Ctrl, u8, KeyWidth),
-    Close(Close),
-}
-
-impl Post {
-    /// What the completion has to carry.
-    #[must_use]
-    pub const fn token(&self) -> Token {
-        self.token
-    }
-
-    /// The endpoint to post on.
-    #[must_use]
-    pub const fn lane(&self) -> Lane {
-        self.lane
-    }
-
-    /// Its kind, for messages and traces.
-    #[must_use]
-    pub const fn op(&self) -> OpKind {
-        self.op
-    }
-
-    /// What to do.
-    #[must_use]
-    pub const fn wire(&self) -> &Wire {
-        &self.wire
-    }
-
-    /// The bytes of a one-sided write are taken by the call that offers it.
-    pub(super) const fn take_inline(&mut self) {
-        if let Wire::Put { source, .. } = &mut self.wire {
-            *source = PutSource::Inline;
-        }
-    }
-
-    /// Writes the bytes of a [`Wire::Control`] into a buffer of at least its length; returns that
-    /// length. Writes nothing for other operations.
-    pub fn encode(&self, out: &mut [u8]) -> usize {
-        match &self.message {
-            Message::None => 0,
-            Message::Conn(conn) => conn.encode(out),
-            Message::Ctrl(ctrl, rails, width) => ctrl.encode(*rails, *width, out),
-            Message::Close(close) => close.encode(out),
-        }
-    }
-}
 
 /// The operation at the head of a lane. Dropped without [`Pending::commit`], nothing happened.
 ///
@@ -122,29 +56,156 @@ impl<D: Dialect, S: Policy> Pending<'_, D, S> {
             post,
             ..
         } = self;
-        let lane = post.lane;
-        if outcome == Outcome::Busy {
-            engine.counters.busy += 1;
-            engine.outbox.rotate(lane);
-            return;
-        }
-        engine.outbox.pop(lane);
-        engine.commit(&waiting, &post, outcome);
+        engine.settle_head(&waiting, &post, outcome);
     }
+}
+
+/// How far the offering of a batch got.
+enum Offered {
+    /// Nothing is left of it.
+    All,
+    /// The provider has the operation, which is over at once: the batch goes on after that.
+    Over(Token, Result<(), Cause>),
+    /// The provider is busy.
+    Busy(Lane),
 }
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// The operation whose turn it is on a lane.
     #[inline]
     pub fn peek_post(&mut self, lane: Lane) -> Option<Pending<'_, D, S>> {
+        self.queue_ready(0);
+        let (waiting, post) = self.head(lane)?;
+        Some(Pending {
+            engine: self,
+            waiting,
+            post,
+        })
+    }
+
+    /// Offers what was made since the last pump, and what waits, to the port: lane by lane, until each
+    /// lane is empty or busy.
+    #[inline]
+    pub fn pump<P: RailPort>(&mut self, port: &mut P) {
+        let mut tried = None;
+        if self.outbox.len() > 0 {
+            self.queue_ready(0);
+        } else if self.ready.is_empty() {
+            return;
+        } else {
+            tried = self.offer_ready(port);
+        }
+        if self.outbox.len() > 0 {
+            self.pump_lanes(tried, port);
+        }
+    }
+
+    /// Offers what was just made, while nothing waits: the way of a message that goes well. Returns the
+    /// lane that was busy; the operation it was busy for waits now behind all others that are left.
+    #[inline]
+    fn offer_ready<P: RailPort>(&mut self, port: &mut P) -> Option<Lane> {
+        let mut at = 0;
+        while at < self.ready.len() {
+            match self.offer_batch(at, port) {
+                Offered::All => at += 1,
+                Offered::Over(token, result) => self.finish_op(token, result),
+                Offered::Busy(lane) => {
+                    self.counters.busy += 1;
+                    self.queue_ready(at);
+                    self.outbox.rotate(lane);
+                    return Some(lane);
+                }
+            }
+        }
+        self.ready.clear();
+        None
+    }
+
+    #[inline]
+    fn offer_batch<P: RailPort>(&mut self, at: usize, port: &mut P) -> Offered {
+        let rails = self.data_rails;
+        let Some(batch) = self.ready.get_mut(at).filter(|batch| batch.left() > 0) else {
+            return Offered::All;
+        };
+        let Some(request) = self.requests.get_mut(batch.owner) else {
+            return Offered::All;
+        };
+        let Some(comm) = self.comms.get_mut(request.comm) else {
+            return Offered::All;
+        };
+        let mut offered = Offered::All;
+        while let Some((lane, waiting)) = batch.peek(rails) {
+            let Some(post) = Post::of_request(&self.config, comm, request, (&waiting, lane)) else {
+                break;
+            };
+            let outcome = port.post(&post);
+            if outcome == Outcome::Busy {
+                offered = Offered::Busy(lane);
+                break;
+            }
+            batch.advance();
+            request.launched(lane);
+            comm.launched();
+            offered = match outcome {
+                Outcome::Completed => Offered::Over(post.token, Ok(())),
+                Outcome::Failed(cause) => Offered::Over(post.token, Err(cause)),
+                Outcome::Accepted | Outcome::Busy => continue,
+            };
+            break;
+        }
+        self.news();
+        offered
+    }
+
+    /// What was made, from batch `from` on, waits in the outbox like all that waits.
+    fn queue_ready(&mut self, from: usize) {
+        for batch in self.ready.iter_mut().skip(from) {
+            let Some(comm) = self.requests.get(batch.owner).map(|r| r.comm) else {
+                continue;
+            };
+            while let Some((lane, waiting)) = batch.peek(self.data_rails) {
+                self.outbox.push(comm.index(), lane, waiting);
+                batch.advance();
+            }
+        }
+        self.ready.clear();
+    }
+
+    fn pump_lanes<P: RailPort>(&mut self, tried: Option<Lane>, port: &mut P) {
+        for rail in 0..self.config.control_rails {
+            self.pump_lane(Lane::control(rail), tried, port);
+        }
+        for rail in 0..self.config.data_rails {
+            self.pump_lane(Lane::data(rail), tried, port);
+        }
+    }
+
+    /// `tried`: the lane that was busy once in this pump.
+    fn pump_lane<P: RailPort>(&mut self, lane: Lane, tried: Option<Lane>, port: &mut P) {
+        // Each communicator's head is tried once after a busy answer, a few at most.
+        let was_busy = tried == Some(lane);
+        let mut tries = self.outbox.ring_len(lane).min(BUSY_TRIES_PER_LANE);
+        if tries == 0 || !(was_busy || self.backoff[lane.index()].is_due(self.happened)) {
+            return;
+        }
+        tries -= usize::from(was_busy);
+        while tries > 0 {
+            let Some((waiting, post)) = self.head(lane) else {
+                return;
+            };
+            let outcome = port.post(&post);
+            self.settle_head(&waiting, &post, outcome);
+            tries -= usize::from(outcome == Outcome::Busy);
+        }
+        self.backoff[lane.index()].busy(self.happened);
+    }
+
+    /// The head of a lane, as it is offered.
+    fn head(&mut self, lane: Lane) -> Option<(Waiting, Post)> {
         loop {
             let waiting = self.outbox.peek(lane)?;
-            if let Some(post) = self.build(waiting, lane) {
-                return Some(Pending {
-                    engine: self,
-                    waiting,
-                    post,
-                });
+            if let Some(post) = self.build(&waiting, lane) {
+                return Some((waiting, post));
             }
             // Its owner is gone: cannot be, since owners drop what they queued; never post it.
             debug_assert!(false, "a queued operation without owner: {waiting:?}");
@@ -152,59 +213,28 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
     }
 
-    /// Offers what waits to the port, lane by lane, until each lane is empty or busy.
-    #[inline]
-    pub fn pump<P: RailPort>(&mut self, port: &mut P) {
-        if self.outbox.len() == 0 {
+    fn settle_head(&mut self, waiting: &Waiting, post: &Post, outcome: Outcome) {
+        let lane = post.lane;
+        if outcome == Outcome::Busy {
+            self.counters.busy += 1;
+            self.outbox.rotate(lane);
             return;
         }
-        for rail in 0..self.config.control_rails {
-            self.pump_lane(Lane::control(rail), port);
-        }
-        for rail in 0..self.config.data_rails {
-            self.pump_lane(Lane::data(rail), port);
-        }
+        self.outbox.pop(lane);
+        self.commit(waiting, post, outcome);
     }
 
-    fn pump_lane<P: RailPort>(&mut self, lane: Lane, port: &mut P) {
-        // Each communicator's head is tried once after a busy answer, a few at most.
-        let mut tries = self.outbox.ring_len(lane).min(BUSY_TRIES_PER_LANE);
-        if tries == 0 || !self.backoff[lane.index()].is_due(self.happened) {
-            return;
+    pub(super) fn build(&self, waiting: &Waiting, lane: Lane) -> Option<Post> {
+        if waiting.op.is_own() {
+            return self.build_own(waiting, lane);
         }
-        while tries > 0 {
-            let Some(pending) = self.peek_post(lane) else {
-                return;
-            };
-            let outcome = port.post(pending.post());
-            pending.commit(outcome);
-            tries -= usize::from(outcome == Outcome::Busy);
-        }
-        self.backoff[lane.index()].busy(self.happened);
-    }
-
-    pub(super) fn build(&self, waiting: Waiting, lane: Lane) -> Option<Post> {
-        let named = Named {
-            op: waiting.op,
-            rail: lane.rail(),
-            owner: waiting.owner,
-        };
-        let (wire, message) = match waiting.op {
-            op if op.is_own() => self.build_own(waiting)?,
-            OpKind::Ctrl => self.build_ctrl(waiting, lane)?,
-            _ => (self.build_data(waiting, lane)?, Message::None),
-        };
-        Some(Post {
-            token: named.token(),
-            lane,
-            op: waiting.op,
-            wire,
-            message,
-        })
+        let request = self.requests.get(waiting.owner)?;
+        let comm = self.comms.get(request.comm)?;
+        Post::of_request(&self.config, comm, request, (waiting, lane))
     }
 
     #[cold]
-    fn build_own(&self, waiting: Waiting) -> Option<(Wire, Message)> {
+    fn build_own(&self, waiting: &Waiting, lane: Lane) -> Option<Post> {
         let comm = self.comms.get(waiting.owner)?;
         let peer = comm.peer.control[0];
         let (message, len) = if waiting.op == OpKind::Close {
@@ -218,77 +248,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             (Message::Conn(conn), CONN_BYTES)
         };
         let len = u16::try_from(len).ok()?;
-        Some((Wire::Control { peer, len }, message))
-    }
-
-    fn build_ctrl(&self, waiting: Waiting, lane: Lane) -> Option<(Wire, Message)> {
-        let request = self.requests.get(waiting.owner)?;
-        let comm = self.comms.get(request.comm)?;
-        let Config {
-            data_rails,
-            key_width,
-            ..
-        } = self.config;
-        let ctrl = Ctrl {
-            no_completion: request.no_imm,
-            seq: request.seq,
-            comm_id: comm.remote_id,
-            buff_len: request.len,
-            buff_addr: request.wire_addr,
-            keys: request.keys,
-        };
-        let peer = comm.peer.control[usize::from(lane.rail())];
-        let len = u16::try_from(ctrl_bytes(data_rails, key_width)).ok()?;
-        Some((
-            Wire::Control { peer, len },
-            Message::Ctrl(ctrl, data_rails, key_width),
-        ))
-    }
-
-    #[inline]
-    fn build_data(&self, waiting: Waiting, lane: Lane) -> Option<Wire> {
-        let request = self.requests.get(waiting.owner)?;
-        let (addr, region) = (request.addr, request.region);
-        let rail = usize::from(lane.rail());
-        Some(match waiting.op {
-            OpKind::EagerCopy => Wire::EagerCopy {
-                rx: request.rx?,
-                len: waiting.len,
-                addr,
-                region,
-            },
-            OpKind::Flush => Wire::FlushRead { addr, region },
-            OpKind::Put | OpKind::Get => self.build_one_sided(request, waiting.op)?,
-            OpKind::Eager => {
-                let comm = self.comms.get(request.comm)?;
-                let imm = D::encode_imm(1, comm.remote_id, request.seq);
-                Wire::Eager {
-                    peer: comm.peer.data[rail],
-                    addr,
-                    len: waiting.len,
-                    region,
-                    imm,
-                }
-            }
-            _ => {
-                let comm = self.comms.get(request.comm)?;
-                let imm = D::encode_imm(request.need, comm.remote_id, request.seq);
-                let data = match comm.len_in_data {
-                    true => with_length(imm, waiting.len),
-                    false => u64::from(imm),
-                };
-                let offset = u64::from(waiting.offset);
-                Wire::Write {
-                    peer: comm.peer.data[rail],
-                    addr: addr.wrapping_add(offset),
-                    len: u64::from(waiting.len),
-                    region,
-                    remote_addr: request.wire_addr.wrapping_add(offset),
-                    remote_key: request.keys[rail],
-                    data: (!request.no_imm).then_some(data),
-                }
-            }
-        })
+        let wire = Wire::Control { peer, len };
+        Some(Post::new(waiting, lane, wire, message))
     }
 
     /// An operation that the provider was not too busy for is at the provider, and may be over.
@@ -309,14 +270,11 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             let Some(request) = self.requests.get_mut(waiting.owner) else {
                 return;
             };
-            request.queued -= 1;
-            request.flying |= lane.bit();
-            request.used |= lane.bit();
+            request.launched(lane);
             request.comm
         };
         if let Some(comm) = self.comms.get_mut(comm) {
-            comm.flying += 1;
-            comm.moved = true;
+            comm.launched();
             if waiting.op.is_own() {
                 comm.own_flying = Some(waiting.op);
             }

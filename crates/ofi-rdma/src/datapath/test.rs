@@ -53,8 +53,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if again {
             self.next_epoch();
         }
-        let poll = !self.polled;
-        self.polled = true;
+        let poll = self.polled != self.epoch;
+        self.polled = self.epoch;
         Ok(Test::Pending { poll })
     }
 
@@ -71,13 +71,22 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         match r.state {
             ReqState::Done => Ok(Some(self.retire(request.0))),
             ReqState::Orphan | ReqState::Gone => Err(Error::NoSuchRequest),
-            ReqState::Live => match self.comms.get(r.comm).and_then(|c| c.failure) {
-                None => Ok(None),
-                Some(failure) => {
-                    self.end_failed(request);
-                    Err(Error::Failed(failure))
-                }
-            },
+            ReqState::Live if self.failed_comms == 0 => Ok(None),
+            ReqState::Live => self.look_for_failure(request),
+        }
+    }
+
+    /// Some communicator has failed: that of this request?
+    #[cold]
+    fn look_for_failure(&mut self, request: ReqKey) -> Result<Option<Done>, Error> {
+        let comm = self.requests.get(request.0).map(|r| r.comm);
+        let comm = comm.and_then(|key| self.comms.get(key));
+        match comm.and_then(crate::comm::Comm::failure) {
+            None => Ok(None),
+            Some(failure) => {
+                self.end_failed(request);
+                Err(Error::Failed(failure))
+            }
         }
     }
 

@@ -1,0 +1,170 @@
+//! What a call or an input has just made to be posted, until the pump that follows it: operations of
+//! one kind of one request, on rails that follow each other.
+//!
+//! This is the way of every message that goes well: 24 bytes from isend to the pump, and nothing waits.
+//! What the provider refuses goes to the [outbox](crate::outbox), where communicators take turns.
+
+use ofi_pools::Key;
+use ofi_sched::{Plan, RailCount};
+
+use crate::error::OpKind;
+use crate::outbox::Waiting;
+use crate::port::Lane;
+
+/// Operations of one request; some of them may have been offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batch {
+    /// The request.
+    pub(crate) owner: Key,
+    pub(crate) op: OpKind,
+    /// Rail of the first.
+    first: u8,
+    /// The next to be offered, and how many there are.
+    next: u8,
+    count: u8,
+    /// Bytes of the message, and of each part but the last ones.
+    len: u32,
+    part_len: u32,
+}
+
+impl Batch {
+    /// One operation of `len` bytes.
+    pub(crate) const fn one(op: OpKind, owner: Key, rail: u8, len: u32) -> Self {
+        Self {
+            owner,
+            op,
+            first: rail,
+            next: 0,
+            count: 1,
+            len,
+            part_len: len,
+        }
+    }
+
+    /// One operation without bytes on each of the first `count` rails.
+    pub(crate) const fn each(op: OpKind, owner: Key, count: u8) -> Self {
+        Self {
+            count,
+            ..Self::one(op, owner, 0, 0)
+        }
+    }
+
+    /// A write for each stripe of a message of `len` bytes.
+    #[inline]
+    pub(crate) fn stripes(owner: Key, plan: &Plan, len: u32) -> Self {
+        // A plan has at least one stripe, and none is longer than the message.
+        let (first, part_len) = plan.get(0).map_or((0, len), |stripe| {
+            (stripe.rail, u32::try_from(stripe.len).unwrap_or(len))
+        });
+        Self {
+            count: plan.stripe_count().get(),
+            part_len,
+            ..Self::one(OpKind::Write, owner, first, len)
+        }
+    }
+
+    /// Operations that were not offered.
+    pub(crate) const fn left(&self) -> u8 {
+        self.count.saturating_sub(self.next)
+    }
+
+    /// The next operation and its lane; `None` when all were offered.
+    #[inline]
+    pub(crate) fn peek(&self, rails: RailCount) -> Option<(Lane, Waiting)> {
+        if self.next >= self.count {
+            return None;
+        }
+        // Parts are cut so that (count - 1) * part_len is less than 2^31 + 16 * 128.
+        let cut = u32::from(self.next).wrapping_mul(self.part_len);
+        let offset = cut.min(self.len);
+        let waiting = Waiting {
+            op: self.op,
+            owner: self.owner,
+            offset,
+            len: (self.len - offset).min(self.part_len),
+        };
+        let lane = if matches!(self.op, OpKind::Ctrl) {
+            Lane::control(self.first)
+        } else {
+            let rail = self.first + self.next;
+            let beyond = if rail >= rails.get() { rails.get() } else { 0 };
+            Lane::data(rail - beyond)
+        };
+        Some((lane, waiting))
+    }
+
+    /// The next operation was offered, or went elsewhere.
+    #[inline]
+    pub(crate) const fn advance(&mut self) {
+        self.next += 1;
+    }
+
+    /// Nothing of it is to be offered any more.
+    pub(crate) const fn cancel(&mut self) {
+        self.next = self.count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use ofi_sched::{Config, Policy, Threshold};
+    use proptest::prelude::*;
+
+    const OWNER: Key = Key::new(3, 5);
+
+    fn all(mut batch: Batch, rails: u8) -> Vec<(Lane, u32, u32)> {
+        let rails = RailCount::new(rails).unwrap();
+        let mut parts = Vec::new();
+        while let Some((lane, waiting)) = batch.peek(rails) {
+            assert_eq!((waiting.op, waiting.owner), (batch.op, batch.owner));
+            parts.push((lane, waiting.offset, waiting.len));
+            batch.advance();
+        }
+        assert_eq!(batch.left(), 0);
+        parts
+    }
+
+    #[test]
+    fn one_operation_is_where_it_was_put() {
+        let ctrl = Batch::one(OpKind::Ctrl, OWNER, 2, 0);
+        assert_eq!(all(ctrl, 4), [(Lane::control(2), 0, 0)]);
+        let copy = Batch::one(OpKind::EagerCopy, OWNER, 3, 77);
+        assert_eq!(all(copy, 4), [(Lane::data(3), 0, 77)]);
+        let flush = Batch::each(OpKind::Flush, OWNER, 2);
+        assert_eq!(
+            all(flush, 2),
+            [(Lane::data(0), 0, 0), (Lane::data(1), 0, 0)]
+        );
+    }
+
+    #[test]
+    fn what_is_cancelled_has_nothing_left() {
+        let mut flush = Batch::each(OpKind::Flush, OWNER, 3);
+        flush.advance();
+        assert_eq!(flush.left(), 2);
+        flush.cancel();
+        assert_eq!((flush.left(), all(flush, 3)), (0, Vec::new()));
+    }
+
+    proptest! {
+        /// The batch is the plan, for every length that a message can have.
+        #[test]
+        fn stripes_are_those_of_the_plan(
+            lens in proptest::collection::vec(0..=i32::MAX.cast_unsigned(), 1..8), rails in 1..=4u8,
+            min_stripe_bytes in prop_oneof![Just(1_u64), Just(65536), 1..1_u64 << 31],
+        ) {
+            let config = Config { min_stripe_bytes, small_max_bytes: 64 };
+            let mut policy = Threshold::new(config).unwrap();
+            for len in lens {
+                let plan = policy.plan(len.into(), RailCount::new(rails).unwrap());
+                let expected: Vec<_> = plan
+                    .iter()
+                    .map(|s| (Lane::data(s.rail), u32::try_from(s.offset).unwrap(), u32::try_from(s.len).unwrap()))
+                    .collect();
+                prop_assert_eq!(all(Batch::stripes(OWNER, &plan, len), rails), expected);
+            }
+        }
+    }
+}
