@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Traffic classes: the first one asked for before the first endpoint is that of all endpoints; another
- * one, one that comes too late, and a number that is none, are one warning each life and do no harm.
+ * Traffic classes: a context (v11 and later) or a connection (v10) with a class sends with it, one without
+ * sends without, beside each other; a number that is none is one warning a life and does no harm.
  *
  * usage: traffic PLUGIN */
 #include "common.h"
 
 /* NCCL's number, and what libfabric is told. */
 enum { CLASS = 184, OTHER = 32 };
-#define CLASS_TEXT "traffic class 0x12e"
+#define CLASS_TEXT ": traffic class 0x12e"
+#define OTHER_TEXT ": traffic class 0x108"
 
-static int classed_lines;
+static int classed_lines, other_lines;
 
 __attribute__((format(printf, 5, 6))) static void watching(int level, unsigned long flags,
                                                            const char *file, int line,
@@ -21,6 +22,7 @@ __attribute__((format(printf, 5, 6))) static void watching(int level, unsigned l
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     classed_lines += level == OFI_NCCL_LOG_INFO && strstr(text, CLASS_TEXT) != NULL;
+    other_lines += level == OFI_NCCL_LOG_INFO && strstr(text, OTHER_TEXT) != NULL;
     logger(level, flags, file, line, "%s", text);
 }
 
@@ -28,7 +30,16 @@ static struct net started(const char *path, int version, int class)
 {
     struct net net = load(path, version);
     net.traffic_class = class;
-    warnings = classed_lines = 0;
+    warnings = classed_lines = other_lines = 0;
+    EXPECT(0, PICK(&net, init)(watching));
+    return net;
+}
+
+/* A fresh context of a life that goes on. */
+static struct net beside(const char *path, int version, int class)
+{
+    struct net net = load(path, version);
+    net.traffic_class = class;
     EXPECT(0, PICK(&net, init)(watching));
     return net;
 }
@@ -40,56 +51,43 @@ int main(int argc, char **argv)
     CHECK(argc == 2, "usage: traffic PLUGIN");
     watchdog(100);
 
-    /* A context's class is known before anything is opened. */
-    struct net net = started(argv[1], 12, CLASS), same = load(argv[1], 12), other = load(argv[1], 11);
+    /* Contexts with two classes and with none, in one life: each class is opened once. */
+    struct net net = started(argv[1], 12, CLASS);
+    struct net same = beside(argv[1], 12, CLASS), other = beside(argv[1], 11, OTHER);
+    struct net none = beside(argv[1], 11, -1);
     check_health(&net);
-    CHECK(classed_lines == 1 && warnings == 0, "%d lines, warned: %s", classed_lines, last_warning);
-    same.traffic_class = CLASS;
-    EXPECT(0, PICK(&same, init)(watching));
-    CHECK(warnings == 0, "the same class warned: %s", last_warning);
-    other.traffic_class = OTHER;
-    EXPECT(0, PICK(&other, init)(watching));
-    CHECK(warnings == 1 && strstr(last_warning, "cannot be had") && strstr(last_warning, "0x12e"),
-          "%d warnings: %s", warnings, last_warning);
+    check_health(&same);
+    CHECK(classed_lines == 1 && other_lines == 0, "%d and %d lines", classed_lines, other_lines);
     check_health(&other);
-    struct net again = load(argv[1], 11);
-    again.traffic_class = OTHER;
-    EXPECT(0, PICK(&again, init)(watching));
-    CHECK(warnings == 1, "it was said twice");
-    finish(&again);
+    check_health(&none);
+    check_health(&same);
+    CHECK(classed_lines == 1 && other_lines == 1, "%d and %d lines", classed_lines, other_lines);
+    CHECK(warnings == 0, "warned: %s", last_warning);
+    finish(&none);
     finish(&other);
     finish(&same);
     finish(&net);
 
-    /* None, then one: the endpoints are there. */
-    net = started(argv[1], 11, -1);
-    check_health(&net);
-    other = load(argv[1], 12);
-    other.traffic_class = CLASS;
-    EXPECT(0, PICK(&other, init)(watching));
-    CHECK(warnings == 1 && strstr(last_warning, "have no traffic class"), "%s", last_warning);
-    check_health(&other);
-    CHECK(classed_lines == 0, "it was had all the same");
-    finish(&other);
-    finish(&net);
-
-    /* No class at all. */
+    /* No class at all: said once, however often it is asked for. */
     net = started(argv[1], 12, 1000);
     CHECK(warnings == 1 && strstr(last_warning, "1000"), "%d warnings: %s", warnings, last_warning);
     check_health(&net);
+    check_health(&net);
+    CHECK(warnings == 1 && classed_lines == 0, "%d warnings: %s", warnings, last_warning);
     finish(&net);
 
-    /* v10: with the first connect if nothing was opened, too late after a listen. The handle is that of a
-     * listener of the life before, so that nothing but the connect opens endpoints. */
+    /* v10 listens before it connects: the connection has the class all the same. */
     net = started(argv[1], 10, CLASS);
     EXPECT(0, PICK(&net, listen)(0, handle, &listener));
+    CHECK(classed_lines == 0, "a listener of v10 has no class");
     EXPECT(0, PICK(&net, connect)(0, handle, &comm));
-    CHECK(warnings == 1 && strstr(last_warning, "have no traffic class"), "%s", last_warning);
-    finish(&net);
-    memset(handle + 64, 0, sizeof handle - 64);
-    net = started(argv[1], 10, CLASS);
-    PICK(&net, connect)(0, handle, &comm);
-    CHECK(classed_lines == 1, "%d lines, warned: %s", classed_lines, last_warning);
+    CHECK(classed_lines == 1 && warnings == 0, "%d lines, warned: %s", classed_lines, last_warning);
+    if (strstr(chosen_provider, "provider shm") && !strstr(chosen_provider, "libfabric 1."))
+        /* Of two endpoints of one process, the provider follows a null pointer. */
+        puts("skipped: shm of libfabric 2 with two endpoints in one process");
+    else
+        check_health(&net);
+    CHECK(classed_lines == 1 && warnings == 0, "%d lines, warned: %s", classed_lines, last_warning);
     finish(&net);
     puts("ok");
     return 0;

@@ -449,4 +449,19 @@ mod tests {
             "{notes:?}"
         );
     }
+
+    #[test]
+    fn a_limit_of_rdma_is_none_of_sendrecv() {
+        let settings = |protocol| Config {
+            eager_max: Some(1 << 20),
+            min_stripe_bytes: 4096,
+            protocol,
+            ..Config::new(Flavour::Nccl)
+        };
+        for protocol in [None, Some(Protocol::Rdma)] {
+            let error = settings(protocol).check().unwrap_err();
+            assert_eq!(error.code(), Code::Contradiction);
+        }
+        assert_eq!(settings(Some(Protocol::SendRecv)).check(), Ok(()));
+    }
 }

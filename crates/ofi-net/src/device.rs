@@ -1,6 +1,7 @@
 //! A device: a group of NICs, what is told of it, and the domains over it once they are needed.
 //!
-//! Whose they are, the process's or each a thread's, stands in [`crate::owners`].
+//! Whose they are, the process's or each a thread's, and for which traffic class, stands in
+//! [`crate::owners`].
 //! With an endpoint for each communicator of a peer (`OFI_NCCL_ENDPOINT_PER_COMM`), that one domain
 //! listens and sends, and receive communicators are on others (see [`crate::peer_sets`]).
 
@@ -8,14 +9,14 @@ use crate::config::Config;
 use crate::domain::{Domain, Plan, Seat};
 use crate::early::{self, Moves};
 use crate::error::{Code, NetError};
-use crate::log::{self, Log, Subsys};
+use crate::log::Log;
 use crate::owners::{Owner, Owners};
 use crate::peer_sets::PeerSets;
 use crate::properties::Properties;
 use crate::registry::Registry;
 use crate::select::{self, Nic};
 use crate::trace::TraceFile;
-use crate::transport::Traffic;
+use crate::traffic::{Said, TrafficClass};
 use efa_fabric::{Info, InfoBuf, Library};
 use ofi_rdma::{CommKey, EpName};
 use ofi_topo::{DeviceGroup, Grouping, Rule, UserGroups, group};
@@ -45,7 +46,9 @@ pub(crate) struct Opening<'a> {
     /// The wire trace, if there is one.
     pub(crate) trace: Option<&'a Arc<TraceFile>>,
     /// The traffic class of its endpoints.
-    pub(crate) traffic: &'a Traffic,
+    pub(crate) class: Option<TrafficClass>,
+    /// What was said of classes.
+    pub(crate) said: &'a Said,
 }
 
 impl Device {
@@ -121,8 +124,12 @@ impl Device {
     /// open, and the next call tries again.
     pub(crate) fn domain<'a>(&self, opening: &Opening<'a>) -> Result<&'a Seat, NetError> {
         let owner = Owner::of_call(opening.config);
-        let open = |others| self.open(others, opening);
-        self.owners.domain(owner, opening.registry, open)
+        let open = |others, class| self.open(others, class, opening);
+        let refused = |class, why: &NetError| {
+            let label = self.label(0);
+            opening.said.refused(&label, class, why, &**opening.log);
+        };
+        (self.owners).domain((owner, opening.class), opening.registry, open, refused)
     }
 
     /// The domains of receive communicators; held from choosing one to being on it.
@@ -151,7 +158,7 @@ impl Device {
         let others = opening.registry.of_device(self.index).count();
         let seat = opening
             .registry
-            .add(self.index, || self.open(others, opening))?;
+            .add(self.index, || self.open(others, None, opening))?;
         sets.add(seat.number());
         Ok(seat)
     }
@@ -162,48 +169,44 @@ impl Device {
     }
 
     /// Opens one more domain over the rails, the first or one beside `others`.
-    fn open(&self, others: usize, opening: &Opening<'_>) -> Result<Domain, NetError> {
+    fn open(
+        &self,
+        others: usize,
+        class: Option<TrafficClass>,
+        opening: &Opening<'_>,
+    ) -> Result<Domain, NetError> {
+        let label = self.label(others);
+        let classed = class.map(|class| self.classed(class)).transpose()?;
+        let rails = classed.as_deref().unwrap_or(&self.rails);
+        let rails: Vec<&Info> = rails.iter().map(|info| &**info).collect();
+        let plan = Plan {
+            rails: &rails,
+            config: opening.config,
+            label: &label,
+            trace: opening.trace,
+        };
+        let domain = Domain::open(&plan, Arc::clone(opening.log))?;
+        if let Some(class) = class {
+            Said::granted(&label, class, &**opening.log);
+            opening.registry.link();
+        }
+        Ok(domain)
+    }
+
+    /// What a domain is called in the log.
+    fn label(&self, others: usize) -> String {
         let (index, name) = (self.index, &self.properties.name);
-        let label = match others {
+        match others {
             0 => format!("device {index} ({name})"),
             _ => format!("device {index} ({name}) domain {others}"),
-        };
-        let open = |rails: &[InfoBuf]| {
-            let rails: Vec<&Info> = rails.iter().map(|info| &**info).collect();
-            let plan = Plan {
-                rails: &rails,
-                config: opening.config,
-                label: &label,
-                trace: opening.trace,
-            };
-            Domain::open(&plan, Arc::clone(opening.log))
-        };
-        let Some(class) = opening.traffic.fix() else {
-            return open(&self.rails);
-        };
-        match open(&self.classed(class)?) {
-            Ok(domain) => {
-                log::info(&**opening.log, Subsys::Net, || {
-                    format!("{label}: traffic class {class:#x}")
-                });
-                Ok(domain)
-            }
-            // A class is a wish: a provider that does not have it still moves bytes.
-            Err(refused) => {
-                let domain = open(&self.rails)?;
-                log::warn(&**opening.log, Subsys::Net, || {
-                    format!("{label}: no traffic class {class:#x} with this provider: {refused}")
-                });
-                Ok(domain)
-            }
         }
     }
 
     /// What the rails are opened from, with a traffic class.
-    fn classed(&self, class: u32) -> Result<Vec<InfoBuf>, NetError> {
+    fn classed(&self, class: TrafficClass) -> Result<Vec<InfoBuf>, NetError> {
         let classed = self.rails.iter().map(|info| {
             let mut info = info.dup()?;
-            info.set_traffic_class(class);
+            info.set_traffic_class(class.value());
             Ok(info)
         });
         classed.collect()

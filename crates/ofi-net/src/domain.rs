@@ -89,6 +89,10 @@ impl Seated for Domain {
         Self::is_unused(self)
     }
 
+    fn glance_at(&self) {
+        let _progressed = self.glance(Core::progress);
+    }
+
     /// Ends the domain: see [`Core::shut_down`].
     fn shut_down(self, bound_ms: u64) {
         let (mut core, memory, says) = self.into_parts();

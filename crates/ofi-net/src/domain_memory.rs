@@ -170,7 +170,7 @@ fn register_cached<D: MemoryDomain>(
 }
 
 /// Ends a registration, or one of several of a region in the cache. While it waits for requests that refer
-/// to the region, `meanwhile` is called.
+/// to the region, `meanwhile` is called. Whether the region is closed: it was the last.
 ///
 /// # Errors
 /// A stale word; the provider refused: then the domain is out of order.
@@ -178,7 +178,7 @@ pub(crate) fn deregister<D: MemoryDomain>(
     domain: &D,
     (region, mr): (Key, MrWord),
     meanwhile: impl FnMut(),
-) -> Result<(), NetError> {
+) -> Result<bool, NetError> {
     let handle = domain.with_core(|core| match core.regions().entry_mut(region) {
         Some(entry) => Ok(entry.cached),
         None => Err(gone(mr)),
@@ -186,12 +186,12 @@ pub(crate) fn deregister<D: MemoryDomain>(
     let cached = handle.zip(domain.memory().cache.as_ref());
     if let Some((handle, cache)) = cached {
         if cached::give_back(cache, handle)? {
-            return Ok(());
+            return Ok(false);
         }
     }
     wait_quiet(domain, region, meanwhile)?;
     let closed = match cached {
-        None => close_own(domain, region, mr),
+        None => close_own(domain, region, mr).map(|()| true),
         Some(cached) => close_cached(domain, region, cached),
     };
     if let Err(error) = &closed {
@@ -246,18 +246,18 @@ fn close_cached<D: MemoryDomain>(
     domain: &D,
     region: Key,
     (handle, cache): (Handle, &Cache),
-) -> Result<(), NetError> {
+) -> Result<bool, NetError> {
     let closed = domain.registering(|| cached::release(cache, handle));
     // Somebody acquired it meanwhile.
     if matches!(closed, Ok(false)) {
-        return Ok(());
+        return Ok(false);
     }
     domain.with_core(|core| {
         let referenced = core.references(RegionId(region.index()));
         core.regions().forget(region, referenced);
         Ok(())
     })?;
-    closed.map(drop)
+    closed
 }
 
 /// A word whose region is not there.

@@ -17,8 +17,9 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `transport` | the API that the plugins are skins of; the traffic class of all it sends |
+//! | `transport` | the API that the plugins are skins of |
 //! | `device`, `registry`, `owners`, `peer_sets` | a device, its domains by number, those of threads, those of peers |
+//! | `traffic`, `twins` | traffic classes; regions used with a domain that they are not of |
 //! | `domain`, `open` | rails with one engine over them behind a lock; how rails are opened |
 //! | `locked` | what the domains of both protocols are: a core behind a lock, memory, the log |
 //! | `progress` | one pass: harvest, demultiplex, pump, refill |
@@ -81,7 +82,9 @@ mod sync;
 mod teardown;
 mod thread;
 mod trace;
+mod traffic;
 mod transport;
+mod twins;
 
 pub use config::{Config, Protocol};
 pub use error::{Code, NetError};
@@ -89,6 +92,7 @@ pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use properties::Properties;
 pub use region::{DmaBuf, MemoryKind};
 pub use trace::TraceConfig;
+pub use traffic::TrafficClass;
 pub use transport::{LocalMemory, RemoteMemory, Transport};
 
 #[doc(inline)]

@@ -21,7 +21,7 @@
 
 use crate::contexts::{Contexts, Owner};
 use crate::peers::{Peers, Unresolved};
-use crate::region::{RegionView, Registrar};
+use crate::region::{MemoryKind, RegionView, Registrar};
 use crate::regions::{FLUSH_REGION, Regions};
 use crate::report::Note;
 use crate::rx::{Arrived, Receives};
@@ -137,7 +137,7 @@ impl Port {
         };
         Some(Local {
             sink,
-            host: view.host,
+            host: view.kind == MemoryKind::Host,
         })
     }
 

@@ -323,7 +323,8 @@ fn view_of(mrs: &[Mr], stretch: Stretch, offsets: bool) -> RegionView {
         base: stretch.start.expose_provenance() as u64,
         bytes: stretch.bytes as u64,
         offsets,
-        host: stretch.kind == MemoryKind::Host,
+        kind: stretch.kind,
+        in_dmabuf: stretch.dmabuf.is_some(),
     };
     view.learn(mrs);
     view
@@ -337,8 +338,9 @@ pub(crate) struct RegionView {
     pub(crate) base: u64,
     pub(crate) bytes: u64,
     pub(crate) offsets: bool,
-    /// Ordinary memory, which the processor can read.
-    pub(crate) host: bool,
+    pub(crate) kind: MemoryKind,
+    /// Registered by a dma-buf.
+    pub(crate) in_dmabuf: bool,
 }
 
 impl RegionView {
@@ -403,7 +405,8 @@ mod tests {
             base: 0x1000,
             bytes: 0x2000,
             offsets,
-            host: true,
+            kind: MemoryKind::Host,
+            in_dmabuf: false,
         }
     }
 

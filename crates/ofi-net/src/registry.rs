@@ -14,6 +14,7 @@
 use crate::error::{Code, NetError};
 use crate::handle_state::random_u64;
 use crate::handle_words::{CommWord, DOMAINS_MAX, MrWord, Parts, ReqWord};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use ofi_pools::Key;
 use ofi_rdma::{CommKey, ReqKey};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,6 +26,10 @@ const CLOSE_SHARE_MIN_MS: u64 = 20;
 pub(crate) trait Seated {
     /// Whether it works and no communicator is open on it.
     fn is_unused(&self) -> bool;
+
+    /// Makes a progress pass, unless it is busy or out of order: it says so to those who have something
+    /// on it.
+    fn glance_at(&self);
 
     /// Ends it, within a bound.
     fn shut_down(self, bound_ms: u64);
@@ -79,6 +84,13 @@ impl<D> Seat<D> {
         MrWord::pack(self.parts(region.index(), region.generation())).ok_or_else(no_room)
     }
 
+    /// The key of a region, if it is of this domain.
+    #[inline]
+    pub(crate) fn own_region(&self, word: MrWord) -> Option<Key> {
+        let parts = word.parts()?;
+        (parts.domain == self.number).then(|| self.key(parts))
+    }
+
     const fn parts(&self, slot: u32, generation: u32) -> Parts {
         Parts {
             domain: self.number,
@@ -94,6 +106,10 @@ pub(crate) struct Registry<D> {
     seats: Box<[OnceLock<Seat<D>>]>,
     /// How many seats are taken; held while one is.
     taken: Mutex<usize>,
+    /// Whether what a caller waits for on one domain may depend on the others.
+    linked: AtomicBool,
+    /// Whose turn it is in [`Registry::nudge`].
+    turn: AtomicUsize,
 }
 
 impl<D> Registry<D> {
@@ -111,7 +127,15 @@ impl<D> Registry<D> {
         Self {
             seats: (0..seats).map(|_| OnceLock::new()).collect(),
             taken: Mutex::new(0),
+            linked: AtomicBool::new(false),
+            turn: AtomicUsize::new(0),
         }
+    }
+
+    /// From now on, whoever waits for something on one domain makes progress on the others as well: what
+    /// one communicator does comes over several, or a thread has communicators on several.
+    pub(crate) fn link(&self) {
+        self.linked.store(true, Ordering::Relaxed);
     }
 
     /// The domain of that number, if there is one.
@@ -153,9 +177,8 @@ impl<D> Registry<D> {
     }
 
     /// The domain of a region, whichever it is, and its key there.
-    pub(crate) fn region(&self, word: MrWord) -> Option<(&D, Key)> {
-        let (seat, key) = self.opened(word.parts())?;
-        Some((&seat.domain, key))
+    pub(crate) fn region(&self, word: MrWord) -> Option<(&Seat<D>, Key)> {
+        self.opened(word.parts())
     }
 
     /// The key of a region that is used with a communicator of `seat`.
@@ -164,14 +187,12 @@ impl<D> Registry<D> {
     /// It is of another domain, or of none.
     #[inline]
     pub(crate) fn region_key(&self, seat: &Seat<D>, word: MrWord) -> Result<Key, NetError> {
-        match word.parts() {
-            Some(parts) if parts.domain == seat.number() => Ok(seat.key(parts)),
-            _ => Err(self.foreign_region(seat, word)),
-        }
+        seat.own_region(word)
+            .ok_or_else(|| self.foreign_region(seat, word))
     }
 
     #[cold]
-    fn foreign_region(&self, seat: &Seat<D>, word: MrWord) -> NetError {
+    pub(crate) fn foreign_region(&self, seat: &Seat<D>, word: MrWord) -> NetError {
         let (bits, device) = (word.to_bits(), seat.device);
         let other = self.opened(word.parts()).map(|(other, _)| other);
         if other.is_some_and(|other| other.device == device) {
@@ -183,12 +204,6 @@ impl<D> Registry<D> {
             return NetError::new(Code::StaleRegion, what);
         }
         stale(Code::StaleRegion, "memory handle", bits)
-    }
-
-    /// The domains one after the other, as `turn` counts up: all of them, over and over.
-    pub(crate) fn in_turn(&self, turn: usize) -> Option<&Seat<D>> {
-        let taken = *self.taken();
-        self.get(turn.checked_rem(taken)?)
     }
 
     fn taken(&self) -> MutexGuard<'_, usize> {
@@ -208,6 +223,23 @@ impl<D> Registry<D> {
 }
 
 impl<D: Seated> Registry<D> {
+    /// Makes progress on one of the domains, another one at each call, where they are linked.
+    #[inline]
+    pub(crate) fn nudge(&self) {
+        if self.linked.load(Ordering::Relaxed) {
+            self.nudge_next();
+        }
+    }
+
+    #[cold]
+    fn nudge_next(&self) {
+        let (turn, taken) = (self.turn.fetch_add(1, Ordering::Relaxed), *self.taken());
+        let number = turn.checked_rem(taken);
+        if let Some(seat) = number.and_then(|number| self.get(number)) {
+            seat.domain.glance_at();
+        }
+    }
+
     /// Gives the domain that `open` makes for `device` a number.
     ///
     /// # Errors
@@ -284,6 +316,8 @@ mod tests {
         fn is_unused(&self) -> bool {
             true
         }
+
+        fn glance_at(&self) {}
 
         fn shut_down(self, _bound_ms: u64) {}
     }

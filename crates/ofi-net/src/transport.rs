@@ -22,8 +22,9 @@ use crate::protocol::{self, Found};
 use crate::registry::{Registry, stale};
 use crate::sendrecv::SendRecv;
 use crate::trace::TraceFile;
+use crate::traffic::{Said, TrafficClass};
+use crate::twins::Twins;
 use core::mem::ManuallyDrop;
-use core::sync::atomic::AtomicUsize;
 use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
 use std::sync::Arc;
 
@@ -32,11 +33,9 @@ mod connect;
 mod data;
 mod memory;
 mod one_sided;
-mod traffic;
 
 pub(crate) use memory::round_bytes;
 pub use one_sided::{LocalMemory, RemoteMemory};
-pub(crate) use traffic::Traffic;
 
 /// How long the end of a transport waits for operations of closed communicators, milliseconds.
 const DRAIN_BOUND_MS: u64 = 2000;
@@ -53,10 +52,9 @@ pub struct Transport {
     config: Config,
     trace: Option<Arc<TraceFile>>,
     log: Arc<dyn Log>,
-    traffic: Traffic,
+    said: Said,
+    twins: Twins,
     fork: ForkGuard,
-    /// Whose turn it is in [`Transport::nudge`].
-    nudged: AtomicUsize,
     /// Tells our state in connection handles from anybody else's (decision 30).
     nonce: u64,
 }
@@ -83,6 +81,9 @@ impl Transport {
         for line in sendrecv.iter().flat_map(|other| other.describe()) {
             log::info(&*log, Subsys::Init, || line);
         }
+        if config.endpoint_per_comm {
+            registry.link();
+        }
         let trace = open_trace(&config, &log);
         if let (Some(other), Some(file)) = (&mut sendrecv, &trace) {
             other.trace_to(Arc::clone(file));
@@ -94,9 +95,9 @@ impl Transport {
             config,
             trace,
             log,
-            traffic: Traffic::default(),
+            said: Said::default(),
+            twins: Twins::default(),
             fork: ForkGuard::new(),
-            nudged: AtomicUsize::new(0),
             nonce: random_u64(),
         })
     }
@@ -143,9 +144,8 @@ impl Transport {
         Ok(sum)
     }
 
-    /// Domains that are open on a device: one at most, but with `OFI_NCCL_DOMAIN_PER_THREAD` or
-    /// `OFI_NCCL_ENDPOINT_PER_COMM`.
-    ///
+    /// Domains that are open on a device: one at most, but with `OFI_NCCL_DOMAIN_PER_THREAD`,
+    /// `OFI_NCCL_ENDPOINT_PER_COMM` or traffic classes.
     /// # Errors
     /// An index beyond [`Transport::devices`].
     pub fn domains(&self, dev: usize) -> Result<usize, NetError> {
@@ -169,6 +169,13 @@ impl Transport {
         let (_, domain, key) = self.comm(comm)?;
         let info = domain.enter(|core| Ok(core.engine.comm_info(key)))?;
         info.ok_or_else(|| stale(Code::StaleComm, "communicator", comm.to_bits()))
+    }
+
+    /// The traffic class that a number of NCCL's users means (see [`TrafficClass::new`]), for
+    /// [`Transport::listen_classed`] and [`Transport::connect_classed`]; a number that means none is one warning in the life of a transport, and no class.
+    #[must_use]
+    pub fn traffic_class(&self, number: Option<u32>) -> Option<TrafficClass> {
+        self.said.class(number, &*self.log)
     }
 
     /// What its devices speak.
@@ -203,9 +210,9 @@ impl Transport {
         }
     }
 
-    /// The domain that the calling thread uses on a device, opened if there is none.
-    fn seat(&self, device: &Device) -> Result<&Seat, NetError> {
-        device.domain(&self.opening())
+    /// The domain that the calling thread uses on a device for a traffic class, opened if there is none.
+    fn seat(&self, device: &Device, class: Option<TrafficClass>) -> Result<&Seat, NetError> {
+        device.domain(&self.opening(class))
     }
 
     /// SENDRECV has no one-sided operations.
@@ -220,13 +227,14 @@ impl Transport {
         }
     }
 
-    fn opening(&self) -> Opening<'_> {
+    fn opening(&self, class: Option<TrafficClass>) -> Opening<'_> {
         Opening {
             registry: &self.registry,
             config: &self.config,
             log: &self.log,
             trace: self.trace.as_ref(),
-            traffic: &self.traffic,
+            class,
+            said: &self.said,
         }
     }
 

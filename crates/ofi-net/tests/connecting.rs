@@ -216,10 +216,20 @@ fn a_handle_with_any_byte_changed_is_an_error_in_time() {
     );
 }
 
-/// Settings with which a process has the same two ports each time: as many as it has endpoints.
+/// Settings with which a process has the same two ports each time: as many as it has endpoints. They are
+/// below those that the system hands out, so that nobody gets one between two lives of the peer.
 fn two_ports() -> Vec<(String, String)> {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let first = free.local_addr().unwrap().port().min(u16::MAX - 1);
+    use core::net::Ipv4Addr;
+    use std::net::TcpListener;
+    const LOWEST: u16 = 12_000;
+    const PAIRS: u16 = 9_000;
+    let start = u16::try_from(std::process::id() % u32::from(PAIRS)).unwrap();
+    let pair = |at| LOWEST + 2 * ((start + at) % PAIRS);
+    let is_free = |port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
+    let mut pairs = (0..PAIRS).map(pair);
+    let first = pairs
+        .find(|&port| is_free(port) && is_free(port + 1))
+        .unwrap();
     let mut settings = Vec::new();
     for provider in ["TCP", "NET"] {
         for (end, port) in [("LOW", first), ("HIGH", first + 1)] {

@@ -375,3 +375,32 @@ fn wrong_settings_are_no_reason_to_speak_something_else() {
     let name = "wrong_settings_are_no_reason_to_speak_something_else";
     on_each_provider(name, wrong_settings);
 }
+
+/// What is too large for the provider or for memory is told with the setting that asked for it.
+fn too_large() {
+    let queue = Config {
+        cq_entries: i32::MAX as usize,
+        ..config(1)
+    };
+    let buffers = Config {
+        eager_max: Some(i32::MAX.unsigned_abs()),
+        min_stripe_bytes: u64::from(u32::MAX),
+        ..config(1)
+    };
+    for (setting, wrong) in [
+        ("OFI_NCCL_CQ_SIZE", queue),
+        ("OFI_NCCL_EAGER_MAX_SIZE", buffers),
+    ] {
+        let net = Transport::init(wrong, Arc::new(common::Lines::default())).unwrap();
+        match net.listen(0, &mut [0; 128]) {
+            // A queue that this provider and machine have room for.
+            Ok(_) => assert_eq!(setting, "OFI_NCCL_CQ_SIZE"),
+            Err(error) => assert!(error.to_string().contains(setting), "{error}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_too_large_is_told_with_its_setting() {
+    on_each_provider("what_is_too_large_is_told_with_its_setting", too_large);
+}

@@ -48,7 +48,7 @@ impl Style {
 /// # Errors
 /// NULL handle (4), NULL comm (3), not initialised (4), anything else 3 (protocol 2l).
 pub unsafe fn listen(
-    style: Style,
+    (style, class): (Style, Option<u32>),
     dev: c_int,
     handle: *mut c_void,
     comm: *mut *mut c_void,
@@ -60,9 +60,9 @@ pub unsafe fn listen(
     comm.set(core::ptr::null_mut());
     instance::with(|instance| {
         let mut copy = [0; 128];
-        let word = instance
-            .transport
-            .listen(device(dev)?, &mut copy)
+        let transport = &instance.transport;
+        let word = transport
+            .listen_classed(device(dev)?, transport.traffic_class(class), &mut copy)
             .map_err(|error| Fail::from(error).with_result(abi::INTERNAL_ERROR))?;
         comm.set(carried(word.to_bits())?);
         handle.write(&copy);
@@ -81,7 +81,7 @@ pub unsafe fn listen(
 /// NULL handle (4), NULL comm (3), no such device (3), not initialised (4), damaged handles, the
 /// connect deadline.
 pub unsafe fn connect(
-    style: Style,
+    (style, class): (Style, Option<u32>),
     dev: c_int,
     handle: *mut c_void,
     comm: *mut *mut c_void,
@@ -102,7 +102,9 @@ pub unsafe fn connect(
         }
         comm.set(core::ptr::null_mut());
         let mut copy = handle.read();
-        let connected = instance.transport.connect(device(dev)?, &mut copy);
+        let transport = &instance.transport;
+        let class = transport.traffic_class(class);
+        let connected = transport.connect_classed(device(dev)?, class, &mut copy);
         handle.write(&copy);
         set_if_some(&comm, connected?)
     })
@@ -178,17 +180,6 @@ pub fn close(side: Side, comm: *mut c_void) -> Result<(), Fail> {
         Code::NotInitialised if instance::is_finalised() => fail.quiet(),
         _ => fail,
     })
-}
-
-/// What a caller wishes of everything that is sent from here on; see
-/// [`ofi_net::Transport::ask_traffic_class`]. Nothing without a class, or before init.
-pub fn ask_traffic_class(class: Option<u32>) {
-    let Some(class) = class else { return };
-    // Not initialised: the call that comes next says so.
-    drop(instance::with(|instance| {
-        instance.transport.ask_traffic_class(class);
-        Ok(())
-    }));
 }
 
 pub(crate) fn comm_word(

@@ -11,7 +11,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ofi_net::error::{Code, NetError};
 
 use crate::abi;
-use crate::connection::ask_traffic_class;
 use crate::instance::{self, Caller};
 use crate::life::Flavour;
 use crate::pointer::{Out, carried, word};
@@ -66,7 +65,7 @@ pub unsafe fn open(
     if lock(&TABLE).live.is_empty() {
         instance::init(flavour, caller)?;
     }
-    ask_traffic_class(settings.traffic_class);
+    check_class(settings.traffic_class);
     let mut table = lock(&TABLE);
     table.made += 1;
     let word = MARK | table.made;
@@ -105,6 +104,15 @@ pub fn close(context: *mut c_void) -> Result<(), Fail> {
         })?;
     }
     Ok(())
+}
+
+/// A number that is no class is told at once, and not only when something is sent.
+fn check_class(number: Option<u32>) {
+    // Not initialised: the call that comes next says so.
+    drop(instance::with(|instance| {
+        let _class = instance.transport.traffic_class(number);
+        Ok(())
+    }));
 }
 
 #[cold]

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn listen(
 ) -> NcclResult {
     // SAFETY: the header's contract.
     guard("listen", || unsafe {
-        connection::listen(Style::Polled, dev, handle, comm)
+        connection::listen((Style::Polled, None), dev, handle, comm)
     })
 }
 
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn connect(
 ) -> NcclResult {
     // SAFETY: the header's contract.
     guard("connect", || unsafe {
-        connection::connect(Style::Polled, dev, handle, comm)
+        connection::connect((Style::Polled, None), dev, handle, comm)
     })
 }
 

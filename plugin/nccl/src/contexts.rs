@@ -44,9 +44,9 @@ pub(crate) unsafe extern "C" fn listen(
     comm: *mut *mut c_void,
 ) -> NcclResult {
     guard("listen", || {
-        context::settings(context)?;
+        let class = context::settings(context)?.traffic_class;
         // SAFETY: the header's contract.
-        unsafe { connection::listen(Style::Polled, dev, handle, comm) }
+        unsafe { connection::listen((Style::Polled, class), dev, handle, comm) }
     })
 }
 
@@ -58,9 +58,9 @@ pub(crate) unsafe extern "C" fn connect(
     _device_handle: *mut *mut DeviceHandle,
 ) -> NcclResult {
     guard("connect", || {
-        context::settings(context)?;
+        let class = context::settings(context)?.traffic_class;
         // SAFETY: the header's contract.
-        unsafe { connection::connect(Style::Polled, dev, handle, comm) }
+        unsafe { connection::connect((Style::Polled, class), dev, handle, comm) }
     })
 }
 

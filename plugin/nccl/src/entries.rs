@@ -35,7 +35,7 @@ pub(crate) unsafe extern "C" fn connect_device(
 ) -> NcclResult {
     // SAFETY: the header's contract.
     guard("connect", || unsafe {
-        connection::connect(Style::Polled, dev, handle, comm)
+        connection::connect((Style::Polled, None), dev, handle, comm)
     })
 }
 

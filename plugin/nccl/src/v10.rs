@@ -57,8 +57,8 @@ unsafe extern "C" fn connect(
 ) -> NcclResult {
     guard("connect", || {
         // SAFETY: the header's contract.
-        connection::ask_traffic_class(unsafe { traffic_class(config) });
+        let class = unsafe { traffic_class(config) };
         // SAFETY: the header's contract.
-        unsafe { connection::connect(Style::Polled, dev, handle, comm) }
+        unsafe { connection::connect((Style::Polled, class), dev, handle, comm) }
     })
 }

@@ -58,7 +58,7 @@ fn contexts_of_threads_share_a_transport() {
 }
 
 #[test]
-fn a_traffic_class_is_for_all_or_one_warning() {
+fn each_traffic_class_is_had_beside_the_others() {
     run("traffic", &[], &[]);
 }
 

@@ -48,7 +48,7 @@ unsafe extern "C" fn init(logger: Option<LogFn>) -> NcclResult {
 unsafe extern "C" fn listen(dev: c_int, handle: *mut c_void, comm: *mut *mut c_void) -> NcclResult {
     // SAFETY: the header's contract.
     guard("listen", || unsafe {
-        connection::listen(Style::Blocking, dev, handle, comm)
+        connection::listen((Style::Blocking, None), dev, handle, comm)
     })
 }
 
@@ -59,7 +59,7 @@ unsafe extern "C" fn connect(
 ) -> NcclResult {
     // SAFETY: the header's contract.
     guard("connect", || unsafe {
-        connection::connect(Style::Blocking, dev, handle, comm)
+        connection::connect((Style::Blocking, None), dev, handle, comm)
     })
 }
 

@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::error::{Code, NetError};
 use crate::handle_words::CommWord;
 use crate::progress::Role;
+use crate::traffic::TrafficClass;
 use ofi_rdma::CommKey;
 use ofi_rdma::wire::handle::{HANDLE_BYTES, Handle};
 use ofi_sendrecv::Target;
@@ -18,10 +19,10 @@ impl SendRecv {
     pub(crate) fn listen(
         &self,
         config: &Config,
-        dev: usize,
+        on: (usize, Option<TrafficClass>),
         handle: &mut [u8; 128],
     ) -> Result<CommWord, NetError> {
-        let seat = self.seat(config, dev)?;
+        let seat = self.seat(config, on)?;
         let (comm, tag, name) = seat.domain.enter(|core| {
             let (comm, tag) = core.engine.listen()?;
             core.open.insert(comm, Role::Listener);
@@ -37,14 +38,14 @@ impl SendRecv {
     pub(crate) fn start(
         &self,
         config: &Config,
-        dev: usize,
+        on: (usize, Option<TrafficClass>),
         handle: &[u8],
     ) -> Result<Option<CommWord>, NetError> {
         let Some(Handle { name, comm_id }) = Handle::decode(handle) else {
             return Err(NetError::new(Code::CorruptHandle, "fewer than 64 bytes"));
         };
         let target = Target { name, tag: comm_id };
-        let seat = self.seat(config, dev)?;
+        let seat = self.seat(config, on)?;
         let comm = seat.domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;
@@ -57,6 +58,7 @@ impl SendRecv {
 
     pub(crate) fn step_connect(&self, word: CommWord) -> Result<Option<CommWord>, NetError> {
         let (_, domain, key) = self.comm(word)?;
+        self.registry.nudge();
         let up = domain.attempt(|core| {
             core.expect(key, Role::Send)?;
             core.progress();
@@ -71,6 +73,7 @@ impl SendRecv {
 
     pub(crate) fn accept(&self, listener: CommWord) -> Result<Option<CommWord>, NetError> {
         let (seat, domain, key) = self.comm(listener)?;
+        self.registry.nudge();
         let accepted = domain.attempt(|core| {
             core.expect(key, Role::Listener)?;
             core.progress();

@@ -86,7 +86,7 @@ impl SendRecv {
     #[inline]
     pub(crate) fn test(&self, request: ReqWord) -> Result<Option<Done>, NetError> {
         let (domain, key) = self.request(request)?;
-        domain.attempt(|core| match core.engine.test(key)? {
+        let tested = domain.attempt(|core| match core.engine.test(key)? {
             Test::Done(done) => Ok(Some(done)),
             Test::Pending { poll: false } => Ok(None),
             Test::Pending { poll: true } => {
@@ -95,7 +95,11 @@ impl SendRecv {
                 let rails = Rails::FIRST;
                 Ok(bytes.map(|bytes| Done { bytes, rails }))
             }
-        })
+        })?;
+        if tested.is_none() {
+            self.registry.nudge();
+        }
+        Ok(tested)
     }
 
     /// A region is needed for bytes, and not for none.

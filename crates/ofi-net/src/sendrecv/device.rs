@@ -1,5 +1,5 @@
 //! A device: one NIC, what is told of it, and the domains over it once they are needed: one, or one for
-//! each thread ([`crate::owners`]), each with an endpoint and tags of its own.
+//! each thread or traffic class ([`crate::owners`]), each with an endpoint and tags of its own.
 
 use super::domain::{Domain, Seat};
 use crate::config::Config;
@@ -11,6 +11,7 @@ use crate::properties::Properties;
 use crate::registry::Registry;
 use crate::select::{self, Nic};
 use crate::trace::TraceFile;
+use crate::traffic::{Said, TrafficClass};
 use efa_fabric::{InfoBuf, Library};
 use ofi_sendrecv::TagSpace;
 use std::sync::Arc;
@@ -35,6 +36,10 @@ pub(crate) struct Opening<'a> {
     pub(crate) log: &'a Arc<dyn Log>,
     /// The wire trace, if there is one.
     pub(crate) trace: Option<&'a Arc<TraceFile>>,
+    /// The traffic class of its endpoint.
+    pub(crate) class: Option<TrafficClass>,
+    /// What was said of classes.
+    pub(crate) said: &'a Said,
 }
 
 impl Device {
@@ -95,22 +100,43 @@ impl Device {
     /// the next call tries again.
     pub(crate) fn domain<'a>(&self, opening: &Opening<'a>) -> Result<&'a Seat, NetError> {
         let owner = Owner::of_call(opening.config);
-        let open = |others| self.open(others, opening);
-        self.owners.domain(owner, opening.registry, open)
+        let open = |others, class| self.open(others, class, opening);
+        let refused = |class, why: &NetError| {
+            let label = self.label(0);
+            opening.said.refused(&label, class, why, &**opening.log);
+        };
+        (self.owners).domain((owner, opening.class), opening.registry, open, refused)
     }
 
     /// Opens one more domain over the NIC, the first or one beside `others`.
-    fn open(&self, others: usize, opening: &Opening<'_>) -> Result<Domain, NetError> {
-        let (index, name) = (self.index, &self.properties.name);
-        let label = match others {
-            0 => format!("device {index} ({name})"),
-            _ => format!("device {index} ({name}) domain {others}"),
-        };
-        let log = Arc::clone(opening.log);
-        let domain = Domain::open(&self.info, opening.config, &label, log)?;
+    fn open(
+        &self,
+        others: usize,
+        class: Option<TrafficClass>,
+        opening: &Opening<'_>,
+    ) -> Result<Domain, NetError> {
+        let label = self.label(others);
+        let mut info = self.info.dup()?;
+        if let Some(class) = class {
+            info.set_traffic_class(class.value());
+        }
+        let domain = Domain::open(&info, opening.config, &label, Arc::clone(opening.log))?;
+        if let Some(class) = class {
+            Said::granted(&label, class, &**opening.log);
+            opening.registry.link();
+        }
         if let Some(file) = opening.trace {
             domain.trace_to(file)?;
         }
         Ok(domain)
+    }
+
+    /// What a domain is called in the log.
+    fn label(&self, others: usize) -> String {
+        let (index, name) = (self.index, &self.properties.name);
+        match others {
+            0 => format!("device {index} ({name})"),
+            _ => format!("device {index} ({name}) domain {others}"),
+        }
     }
 }

@@ -37,7 +37,7 @@ impl SendRecv {
     pub(crate) fn dereg_mr(&self, comm: CommWord, mr: MrWord) -> Result<(), NetError> {
         let (seat, domain, _) = self.comm(comm)?;
         let region = self.registry.region_key(seat, mr)?;
-        domain_memory::deregister(domain, (region, mr), || ())
+        domain_memory::deregister(domain, (region, mr), || self.registry.nudge()).map(drop)
     }
 }
 

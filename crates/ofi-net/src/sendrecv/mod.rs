@@ -4,7 +4,7 @@
 //! ```text
 //! SendRecv
 //!  +- Device 0 (one NIC)
-//!  |   +- Domain, or one a thread: lock { Engine, Port, completion queue }
+//!  |   +- Domain, or one a thread or traffic class: lock { Engine, Port, completion queue }
 //!  |       +- fi_fabric, fi_domain, CQ with tags, one endpoint
 //!  +- Device 1 ...
 //! ```
@@ -19,6 +19,7 @@ use crate::log::Log;
 use crate::properties::Properties;
 use crate::registry::{Registry, stale};
 use crate::trace::TraceFile;
+use crate::traffic::{Said, TrafficClass};
 use core::mem;
 use device::{Device, Opening};
 use domain::{Domain, Seat};
@@ -46,6 +47,7 @@ pub(crate) struct SendRecv {
     /// The wire trace, if there is one.
     trace: Option<Arc<TraceFile>>,
     log: Arc<dyn Log>,
+    said: Said,
 }
 
 impl SendRecv {
@@ -64,6 +66,7 @@ impl SendRecv {
             registry: Registry::new(),
             trace: None,
             log: Arc::clone(log),
+            said: Said::default(),
         })
     }
 
@@ -117,13 +120,19 @@ impl SendRecv {
         })
     }
 
-    /// The domain that the calling thread uses on a device, opened if there is none.
-    fn seat<'a>(&'a self, config: &'a Config, dev: usize) -> Result<&'a Seat, NetError> {
+    /// The domain that the calling thread uses on a device for a traffic class, opened if there is none.
+    fn seat<'a>(
+        &'a self,
+        config: &'a Config,
+        (dev, class): (usize, Option<TrafficClass>),
+    ) -> Result<&'a Seat, NetError> {
         let opening = Opening {
             registry: &self.registry,
             config,
             log: &self.log,
             trace: self.trace.as_ref(),
+            class,
+            said: &self.said,
         };
         self.device(dev)?.domain(&opening)
     }

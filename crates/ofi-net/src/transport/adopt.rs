@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The domains have engines and queues of their own. A caller that waits for a request of one makes
-//! progress on the others as well, in turn: what it waits for may depend on them.
+//! progress on the others as well ([`crate::registry::Registry::nudge`]): what it waits for may depend on
+//! them.
 
 use super::Transport;
 use super::connect::PASSES_AT_CLOSE;
@@ -17,7 +18,6 @@ use crate::error::NetError;
 use crate::handle_words::CommWord;
 use crate::peer_sets::address_of;
 use crate::progress::{Core, Role};
-use core::sync::atomic::Ordering;
 use ofi_rdma::wire::conn::Conn;
 use ofi_rdma::{Adoption, CommKey};
 
@@ -38,7 +38,7 @@ impl Transport {
         seat: &Seat,
         listener: CommKey,
     ) -> Result<Option<CommWord>, NetError> {
-        self.nudge();
+        self.registry.nudge();
         let child = match self.waiting(seat, listener)? {
             Waiting::Nothing => return Ok(None),
             Waiting::Child(child) => child,
@@ -97,7 +97,7 @@ impl Transport {
         let peer = address_of(data_rail_0);
         let device = self.device(seat.device)?;
         let mut sets = device.peer_sets();
-        let other = device.set_for(&mut sets, &peer, &self.opening())?;
+        let other = device.set_for(&mut sets, &peer, &self.opening(None))?;
         let child = other.domain.enter(|core| {
             core.port.receives.listen();
             core.fill_receives();
@@ -137,15 +137,5 @@ impl Transport {
             }
             Ok(())
         })
-    }
-
-    /// Makes progress on one of the domains, another one at each call, unless it is busy.
-    pub(super) fn nudge(&self) {
-        let turn = self.nudged.fetch_add(1, Ordering::Relaxed);
-        let Some(seat) = self.registry.in_turn(turn) else {
-            return;
-        };
-        // A domain out of order says so to those who have something on it.
-        let _progressed = seat.domain.glance(Core::progress);
     }
 }

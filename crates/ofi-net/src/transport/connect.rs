@@ -6,6 +6,7 @@ use crate::error::{Code, NetError};
 use crate::handle_state::{self, Stage, State};
 use crate::handle_words::CommWord;
 use crate::progress::{Core, Role};
+use crate::traffic::TrafficClass;
 use ofi_rdma::wire::handle::{HANDLE_BYTES, Handle};
 use ofi_rdma::{CommKey, Target};
 
@@ -18,11 +19,25 @@ impl Transport {
     /// # Errors
     /// The device could not be opened, no id is left.
     pub fn listen(&self, dev: usize, handle: &mut [u8; 128]) -> Result<CommWord, NetError> {
+        self.listen_classed(dev, None, handle)
+    }
+
+    /// As [`Transport::listen`]: what the receive communicator sends is of a traffic class
+    /// ([`Transport::traffic_class`]).
+    ///
+    /// # Errors
+    /// As [`Transport::listen`].
+    pub fn listen_classed(
+        &self,
+        dev: usize,
+        class: Option<TrafficClass>,
+        handle: &mut [u8; 128],
+    ) -> Result<CommWord, NetError> {
         self.alive()?;
         if let Some(other) = &*self.sendrecv {
-            return other.listen(&self.config, dev, handle);
+            return other.listen(&self.config, (dev, class), handle);
         }
-        let seat = self.seat(self.device(dev)?)?;
+        let seat = self.seat(self.device(dev)?, class)?;
         let (comm, id, name) = seat.domain.enter(|core| {
             core.port.receives.listen();
             core.fill_receives();
@@ -47,9 +62,23 @@ impl Transport {
         dev: usize,
         handle: &mut [u8; 128],
     ) -> Result<Option<CommWord>, NetError> {
+        self.connect_classed(dev, None, handle)
+    }
+
+    /// As [`Transport::connect`]: what the communicator sends is of a traffic class
+    /// ([`Transport::traffic_class`]), which the first of the calls with a handle gives.
+    ///
+    /// # Errors
+    /// As [`Transport::connect`].
+    pub fn connect_classed(
+        &self,
+        dev: usize,
+        class: Option<TrafficClass>,
+        handle: &mut [u8; 128],
+    ) -> Result<Option<CommWord>, NetError> {
         self.alive()?;
         let word = match handle_state::read(handle, self.nonce) {
-            State::Fresh => match self.start(dev, &handle[..])? {
+            State::Fresh => match self.start(dev, class, &handle[..])? {
                 Some(word) => word,
                 None => return Ok(None),
             },
@@ -75,7 +104,7 @@ impl Transport {
     pub fn connect_v4(&self, dev: usize, handle: &mut [u8; 64]) -> Result<CommWord, NetError> {
         self.alive()?;
         loop {
-            if let Some(word) = self.start(dev, &handle[..])? {
+            if let Some(word) = self.start(dev, None, &handle[..])? {
                 return Ok(word);
             }
             std::thread::yield_now();
@@ -96,6 +125,7 @@ impl Transport {
         if self.config.endpoint_per_comm {
             return self.accept_elsewhere(seat, key);
         }
+        self.registry.nudge();
         let accepted = domain.attempt(|core| {
             core.expect(key, Role::Listener)?;
             core.progress();
@@ -176,9 +206,14 @@ impl Transport {
     }
 
     /// Makes a send communicator; `None` when the domain is busy.
-    fn start(&self, dev: usize, handle: &[u8]) -> Result<Option<CommWord>, NetError> {
+    fn start(
+        &self,
+        dev: usize,
+        class: Option<TrafficClass>,
+        handle: &[u8],
+    ) -> Result<Option<CommWord>, NetError> {
         if let Some(other) = &*self.sendrecv {
-            return other.start(&self.config, dev, handle);
+            return other.start(&self.config, (dev, class), handle);
         }
         let Some(Handle { name, comm_id }) = Handle::decode(handle) else {
             return Err(NetError::new(Code::CorruptHandle, "fewer than 64 bytes"));
@@ -187,7 +222,7 @@ impl Transport {
             control_name: name,
             listener_id: comm_id,
         };
-        let seat = self.seat(self.device(dev)?)?;
+        let seat = self.seat(self.device(dev)?, class)?;
         let comm = seat.domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;
@@ -205,9 +240,7 @@ impl Transport {
             return other.step_connect(word);
         }
         let (_, domain, key) = self.comm(word)?;
-        if self.config.endpoint_per_comm {
-            self.nudge();
-        }
+        self.registry.nudge();
         let up = domain.attempt(|core| {
             core.expect(key, Role::Send)?;
             core.progress();

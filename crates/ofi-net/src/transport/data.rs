@@ -133,7 +133,7 @@ impl Transport {
         if len == 0 || !self.config.flush {
             return Ok(None);
         }
-        let region = self.registry.region_key(seat, mr)?;
+        let region = self.region_key(seat, mr)?;
         let request = domain.enter(|core| {
             let Buffer { addr, region, .. } = core.buffer(addr, len, Some(region))?;
             let request = core.engine.flush(key, addr, region)?;
@@ -172,8 +172,8 @@ impl Transport {
                 Ok(core.engine.recheck(key)?)
             }
         })?;
-        if tested.is_none() && self.config.endpoint_per_comm {
-            self.nudge();
+        if tested.is_none() {
+            self.registry.nudge();
         }
         Ok(tested)
     }
@@ -188,7 +188,7 @@ impl Transport {
         match mr {
             // NCCL before 2.24 passes a handle of something else with no bytes (protocol 2e.2).
             _ if len == 0 => Ok(None),
-            Some(word) => self.registry.region_key(seat, word).map(Some),
+            Some(word) => self.region_key(seat, word).map(Some),
             None => {
                 let what = format!("{len} bytes without a memory handle");
                 Err(NetError::new(Code::NullArgument, what))

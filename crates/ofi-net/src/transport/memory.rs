@@ -2,7 +2,7 @@
 //! [`crate::domain_memory`].
 
 use super::{Transport, stale};
-use crate::domain::Domain;
+use crate::domain::{Domain, Seat};
 use crate::domain_memory::{self, Memory, MemoryCore, MemoryDomain, gone};
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord};
@@ -11,6 +11,7 @@ use crate::region::{DmaBuf, MemoryKind, RegionView, Registration, Stretch};
 use crate::regions::Regions;
 use crate::sendrecv;
 use core::ffi::c_void;
+use ofi_pools::Key;
 use ofi_rdma::RegionId;
 
 /// Plain ranges are registered in units of this, or of the system's pages if those are smaller
@@ -25,7 +26,7 @@ pub(crate) fn round_bytes(page: usize) -> usize {
 
 impl Transport {
     /// Registers `len` bytes at `addr` with every rail of the communicator's domain. The handle serves
-    /// every communicator of that domain: of the device, unless each thread has a domain of its own.
+    /// every communicator of the device, unless threads or communicators have domains of their own.
     ///
     /// # Errors
     /// No such communicator, no bytes, a kind of memory that the provider cannot use, or the
@@ -106,13 +107,14 @@ impl Transport {
         if self.sendrecv.is_some() {
             return Err(sendrecv::one_sided());
         }
-        let Some((domain, region)) = self.registry.region(mr) else {
+        let Some((seat, region)) = self.registry.region(mr) else {
             return Err(gone(mr));
         };
-        domain.enter(|core| match core.port.regions.get(region) {
-            Some((_, view)) => told(view.key(0)),
-            None => Err(gone(mr)),
-        })
+        seat.domain
+            .enter(|core| match core.port.regions.get(region) {
+                Some((_, view)) => told(view.key(0)),
+                None => Err(gone(mr)),
+            })
     }
 
     /// Ends a registration. Once it returns without error, the network does not touch the memory any
@@ -127,13 +129,48 @@ impl Transport {
             self.alive()?;
             return other.dereg_mr(comm, mr);
         }
-        let (seat, domain, _) = self.comm(comm)?;
-        let region = self.registry.region_key(seat, mr)?;
-        domain_memory::deregister(domain, (region, mr), || {
-            if self.config.endpoint_per_comm {
-                self.nudge();
+        let (seat, ..) = self.comm(comm)?;
+        let (home, region) = self.home(seat, mr)?;
+        let deregister = |seat: &Seat, key| {
+            domain_memory::deregister(&seat.domain, (key, mr), || self.registry.nudge())
+        };
+        if !deregister(home, region)? {
+            return Ok(());
+        }
+        for (number, twin) in self.twins.take(mr) {
+            if let Some(seat) = self.registry.get(number) {
+                deregister(seat, twin)?;
             }
-        })
+        }
+        Ok(())
+    }
+
+    /// The key by which the domain of a communicator knows a region.
+    ///
+    /// # Errors
+    /// It is of another device or of none; it is of another domain where regions are not the device's.
+    #[inline]
+    pub(super) fn region_key(&self, seat: &Seat, mr: MrWord) -> Result<Key, NetError> {
+        seat.own_region(mr).map_or_else(|| self.twin(seat, mr), Ok)
+    }
+
+    #[cold]
+    fn twin(&self, seat: &Seat, mr: MrWord) -> Result<Key, NetError> {
+        let (home, region) = self.home(seat, mr)?;
+        self.twins.key(mr, (&home.domain, region), seat)
+    }
+
+    /// The domain that a region is of, and its key there.
+    ///
+    /// # Errors
+    /// As [`Transport::region_key`].
+    fn home(&self, seat: &Seat, mr: MrWord) -> Result<(&Seat, Key), NetError> {
+        let is_global = self.device(seat.device)?.properties().reg_is_global;
+        match self.registry.region(mr) {
+            Some((home, region)) if home.number() == seat.number() => Ok((home, region)),
+            Some((home, region)) if is_global && home.device == seat.device => Ok((home, region)),
+            _ => Err(self.registry.foreign_region(seat, mr)),
+        }
     }
 }
 
