@@ -1,0 +1,138 @@
+//! Shapes that the user describes.
+
+use super::pci::Pci;
+use super::{AMAZON, Function, Kind, Link, NIC_CLASS, Shape, ShapeError};
+
+/// NICs that may be asked for.
+const NICS_MAX: usize = 64;
+/// The first device of a bus that has a NIC; lower ones are the host's own in instances.
+const FIRST_DEVICE: usize = 4;
+const NICS_A_BUS: usize = 24;
+
+/// So many NICs side by side, from 0000:00:04.0 on.
+pub(super) fn in_a_row(count: usize) -> Vec<Pci> {
+    let place = |i: usize| {
+        let bus = u8::try_from(i / NICS_A_BUS).unwrap_or(u8::MAX);
+        let device = u8::try_from(FIRST_DEVICE + i % NICS_A_BUS).unwrap_or(0);
+        Pci::new(bus, device, 0)
+    };
+    (0..count).map(place).collect()
+}
+
+/// Reads what stands behind `custom:`.
+pub(super) fn parse(text: &str) -> Result<Shape, ShapeError> {
+    let mut asked = Asked::default();
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        asked.take(word).map_err(|what| ShapeError {
+            text: word.to_owned(),
+            what,
+        })?;
+    }
+    asked.shape().map_err(|what| ShapeError {
+        text: format!("custom:{text}"),
+        what,
+    })
+}
+
+#[derive(Default)]
+struct Asked {
+    nics: Option<usize>,
+    speed_gbps: Option<u64>,
+    places: Vec<Pci>,
+    names: Vec<String>,
+    product: Option<String>,
+}
+
+impl Asked {
+    fn take(&mut self, word: &str) -> Result<(), String> {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        match name {
+            "nics" => self.nics = Some(number(value, NICS_MAX)?),
+            "speed" => self.speed_gbps = Some(number(value, 6400)?),
+            "pci" => {
+                let each = value.split('+').map(str::parse);
+                let read: Result<_, super::pci::NotAPciAddress> = each.collect();
+                self.places = read.map_err(|e| e.to_string())?;
+            }
+            "names" => {
+                let each = value.split('+').map(name_of_a_nic);
+                self.names = each.collect::<Result<_, _>>()?;
+            }
+            "product" if !value.is_empty() => self.product = Some(value.to_owned()),
+            _ => {
+                return Err(
+                    "a custom shape has nics=4, speed=100 (Gb/s each), pci=0000:10:1b.0+0000:20:1b.0, names=rdmap0s4+rdmap0s5 and product=p9.large"
+                        .to_owned(),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    fn shape(self) -> Result<Shape, String> {
+        let given = [self.places.len(), self.names.len()];
+        let given = given.into_iter().max().filter(|n| *n > 0);
+        let count = self.nics.or(given).unwrap_or(1);
+        let places = match self.places.len() {
+            0 => in_a_row(count),
+            _ => self.places,
+        };
+        if count > NICS_MAX
+            || places.len() != count
+            || !(self.names.is_empty() || self.names.len() == count)
+        {
+            return Err(format!(
+                "it asks for {count} NICs (at most {NICS_MAX}) and gives {} addresses and {} names",
+                places.len(),
+                self.names.len()
+            ));
+        }
+        let mut shape = build(
+            "custom",
+            self.product.as_deref().unwrap_or("custom"),
+            self.speed_gbps.unwrap_or(100),
+            places,
+        );
+        for (nic, name) in shape.nics.iter_mut().zip(self.names) {
+            nic.name = name;
+        }
+        match shape.twins() {
+            Some(twin) => Err(format!("it has {twin} twice")),
+            None => Ok(shape),
+        }
+    }
+}
+
+/// NICs at these places, each on the root bus that its address says.
+pub(super) fn build(name: &str, product: &str, speed_gbps: u64, places: Vec<Pci>) -> Shape {
+    let nic = |pci| Function {
+        pci,
+        bridges: Vec::new(),
+        numa: 0,
+        kind: Kind::Nic,
+        class: NIC_CLASS,
+        vendor: AMAZON,
+        device: 0xefa1,
+        link: Link::new("8.0 GT/s PCIe", 16),
+    };
+    let functions = places.into_iter().map(nic).collect();
+    Shape::of(name, product, speed_gbps * 1_000_000_000, functions)
+}
+
+fn number<T: core::str::FromStr + PartialOrd + From<u8> + core::fmt::Display>(
+    text: &str,
+    max: T,
+) -> Result<T, String> {
+    let read = text.parse().ok().filter(|n| *n >= T::from(1) && *n <= max);
+    read.ok_or_else(|| format!("it is a number from 1 to {max}"))
+}
+
+fn name_of_a_nic(text: &str) -> Result<String, String> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let is_good = !text.is_empty() && text.len() <= 40 && text.chars().all(is_name);
+    if is_good {
+        Ok(text.to_owned())
+    } else {
+        Err("a NIC's name has 1 to 40 letters, digits, _ and -".to_owned())
+    }
+}
