@@ -35,6 +35,13 @@ pub(crate) enum Command {
     /// . completed, < arrived, ! failed, - something else. Ends with status 0, 1 if a file is damaged,
     /// 2 if one cannot be read or is no trace.
     Trace(crate::trace::TraceArgs),
+    /// Runs a command on emulated EFAs: the NICs of an instance, and faults on demand
+    ///
+    /// For example: ofi emu --shape p5 -- ofi perf check --plugin libnccom-net.so. The command, and all it
+    /// starts, finds the emulated NICs as libfabric's provider efa. The rules of --plan are described in
+    /// the documentation of efa-emu (module plan). Ends with the command's status, 2 if it could not be
+    /// run, 4 with --strict if it left something open.
+    Emu(crate::emu::EmuArgs),
     /// One rank of a run (started by `ofi perf` itself)
     #[command(hide = true)]
     PerfRank(RankArgs),

@@ -10,16 +10,18 @@
 //!     abi      the plugin's C ABI; all unsafe code is there
 //!   report   table, JSON, SVG, live line; all printing is there
 //! trace    reads wire traces
+//! emu      runs a command on emulated EFAs
 //! size     byte counts as people write them
 //! ```
 //!
-//! Non-goals: it is no job scheduler, no MPI, and it knows nothing of libfabric: all it sees of a
-//! network is a plugin's table.
+//! Non-goals: it is no job scheduler, no MPI, and it loads no libfabric: all that `ofi perf` sees of a
+//! network is a plugin's table; `ofi emu` only sets variables for others.
 
 mod abi;
 mod bench;
 mod cli;
 mod coord;
+mod emu;
 mod perf;
 mod report;
 mod size;
@@ -44,6 +46,7 @@ pub fn run() -> ExitCode {
     match cli.command {
         cli::Command::Perf(args) => perf::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
+        cli::Command::Emu(args) => emu::run(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),
     }
 }

@@ -21,6 +21,8 @@ pub(crate) fn start(rank: usize, world: usize, env: &[Override]) -> io::Result<(
         .arg(world.to_string())
         .arg("--parent")
         .arg(std::process::id().to_string())
+        // What an emulated provider names the process after.
+        .env("OFI_PERF_RANK", rank.to_string())
         .stdin(Stdio::from(OwnedFd::from(theirs)));
     for o in env.iter().filter(|o| o.rank.is_none_or(|r| r == rank)) {
         command.env(&o.name, &o.value);

@@ -1,0 +1,184 @@
+//! `ofi emu`: runs a command on emulated EFAs.
+//!
+//! ```text
+//! shape, seed, plan --> Setup: a directory with the provider, statistics, a sysfs root; variables
+//!                         --> the command, and all it starts
+//! files of statistics <------- each process of it
+//!        --> summary, leaks by name
+//! ```
+
+mod setup;
+mod summary;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use efa_emu::plan::Plan;
+use efa_emu::shape::Shape;
+use efa_emu::stats::Snapshot;
+
+use crate::report::out;
+use setup::{Ask, Setup};
+
+/// Nothing was run: the command line, or what it names, is no good.
+const USAGE: u8 = 2;
+/// Something was left open, and `--strict` asks for nothing.
+const LEFT_OPEN: u8 = 4;
+
+#[derive(Debug, Args)]
+pub(crate) struct EmuArgs {
+    /// p4d, p5, p5en, trn1, trn2, or custom:nics=4,speed=100,pci=0000:10:1b.0+..,names=a+..,product=..
+    #[arg(long, default_value = "custom:nics=4")]
+    shape: String,
+    /// Everything random follows from it [default: another one each time, printed]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// What goes wrong: a file, or the rules themselves with ; between them
+    #[arg(long, value_name = "FILE|RULES")]
+    plan: Option<String>,
+    /// The libfabric whose EFA is played, such as 1.22 [default: the one that is loaded]
+    #[arg(long, value_name = "VERSION")]
+    generation: Option<String>,
+    /// The emulated provider [default: `libefa_emu_fi.so` beside this program]
+    #[arg(long, value_name = "FILE")]
+    provider: Option<PathBuf>,
+    /// Where statistics (stats/), sysfs (root/) and provider go; kept [default: a directory that is removed]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print the numbers of every NIC at the end
+    #[arg(long)]
+    numbers: bool,
+    /// Status 4 if the command leaves regions, endpoints or other objects open
+    #[arg(long)]
+    strict: bool,
+    /// The command
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the command; its status, or one of ours.
+pub(crate) fn run(args: &EmuArgs) -> ExitCode {
+    match emulate(args) {
+        Ok(code) => code,
+        Err(text) => {
+            out::error_line(&format!("ofi emu: {text}"));
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
+    let shape = Shape::by_name(&args.shape).map_err(|e| e.to_string())?;
+    let plan = read_plan(args.plan.as_deref())?;
+    let seed = args.seed.unwrap_or_else(any_seed);
+    let setup = Setup::make(&Ask {
+        shape: (&args.shape, &shape),
+        plan: &plan,
+        seed,
+        generation: args.generation.as_deref(),
+        provider: args.provider.as_deref(),
+        dir: args.dir.as_deref(),
+    })?;
+    out::error_line(&format!("ofi emu: {}", title(&shape, &plan, seed)));
+    let Some((program, rest)) = args.command.split_first() else {
+        return Err("no command".to_owned());
+    };
+    let mut command = Command::new(program);
+    command
+        .args(rest)
+        .envs(setup.variables(&|name| std::env::var_os(name).is_some()));
+    let status = command.status();
+    let status = status.map_err(|e| format!("{}: {e}", program.to_string_lossy()))?;
+    let seen = Snapshot::read_dir(&setup.stats()).map_err(|e| format!("statistics: {e}"))?;
+    let lines = summary::lines(&seen, args.numbers);
+    for line in &lines.text {
+        out::error_line(&format!("ofi emu: {line}"));
+    }
+    let code = code(status);
+    if code == 0 && lines.is_leaky && args.strict {
+        return Ok(ExitCode::from(LEFT_OPEN));
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// A plan from a file, or from the text itself if there is no such file.
+fn read_plan(given: Option<&str>) -> Result<Plan, String> {
+    let Some(given) = given else {
+        return Ok(Plan::default());
+    };
+    let is_rules = given.contains('=');
+    let script = match std::fs::read_to_string(Path::new(given)) {
+        Ok(script) => script,
+        Err(e) if e.kind() == io::ErrorKind::NotFound && is_rules => given.to_owned(),
+        Err(e) => return Err(format!("--plan {given}: {e}")),
+    };
+    Plan::parse(&script).map_err(|e| e.to_string())
+}
+
+fn title(shape: &Shape, plan: &Plan, seed: u64) -> String {
+    let nics = shape.nics();
+    let gbps = nics.first().map_or(0, |nic| nic.speed_bps / 1_000_000_000);
+    let plan = plan.to_string().replace('\n', "; ");
+    let plan = if plan.is_empty() {
+        "none but reordering".to_owned()
+    } else {
+        plan
+    };
+    format!(
+        "{} with {} NICs of {gbps} Gb/s; --seed {seed}; plan: {plan}",
+        shape.name(),
+        nics.len()
+    )
+}
+
+/// Not secret, only different each time.
+fn any_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    let pid = u64::from(std::process::id());
+    (u64::from(now.subsec_nanos()) << 16 ^ now.as_secs() ^ pid << 40) % 1_000_000_007
+}
+
+/// As shells give it: 128 and the signal's number for a command that was killed.
+fn code(status: ExitStatus) -> u8 {
+    let signal = || 128 + status.signal().unwrap_or(0);
+    let code = status.code().unwrap_or_else(signal);
+    u8::try_from(code).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{code, read_plan, title};
+    use efa_emu::shape::Shape;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    #[test]
+    fn plans_are_files_or_rules() {
+        let plan = read_plan(Some("lose at=1; die at=2")).unwrap();
+        let shown = title(&Shape::by_name("p4d").unwrap(), &plan, 9);
+        assert_eq!(
+            shown,
+            "p4d with 4 NICs of 100 Gb/s; --seed 9; plan: lose at=1; die at=2"
+        );
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "# one\nlose at=1\n").unwrap();
+        let path = file.path().to_str().unwrap();
+        assert_eq!(read_plan(Some(path)).unwrap().to_string(), "lose at=1");
+        let missing = read_plan(Some("/no/such/plan")).unwrap_err();
+        assert!(missing.contains("--plan /no/such/plan"), "{missing}");
+        let wrong = read_plan(Some("lose when=1")).unwrap_err();
+        assert!(wrong.contains("when=1"), "{wrong}");
+    }
+
+    #[test]
+    fn a_signal_is_told_as_shells_do() {
+        assert_eq!(code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(code(ExitStatus::from_raw(9)), 137);
+    }
+}

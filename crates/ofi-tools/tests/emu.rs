@@ -1,0 +1,78 @@
+//! `ofi emu` around a shell: what the command is given, and what comes of its status.
+#![expect(clippy::unwrap_used, reason = "test code")]
+
+use std::process::{Command, Output};
+
+/// Runs `ofi emu` with these words, and a file for a provider.
+fn emu(words: &[&str]) -> Output {
+    let provider = tempfile::NamedTempFile::new().unwrap();
+    Command::new(env!("CARGO_BIN_EXE_ofi"))
+        .args(["emu", "--provider"])
+        .arg(provider.path())
+        .args(words)
+        .env_remove("FI_PROVIDER")
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    core::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn the_command_gets_the_variables_and_gives_its_status() {
+    let script = r#"test -e "$FI_PROVIDER_PATH/libefa-fi.so" && echo "$FI_PROVIDER $EFA_EMU_SHAPE $EFA_EMU_SEED $EFA_EMU_PLAN"; exit 3"#;
+    let words = [
+        "--shape",
+        "p5",
+        "--seed",
+        "7",
+        "--plan",
+        "lose  at=1",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ];
+    let ran = emu(&words);
+    assert_eq!(ran.status.code(), Some(3), "{ran:?}");
+    assert_eq!(text(&ran.stdout), "efa p5 7 lose at=1\n");
+    let said = text(&ran.stderr);
+    assert!(
+        said.contains("p5 with 32 NICs of 100 Gb/s; --seed 7; plan: lose at=1"),
+        "{said}"
+    );
+    assert!(said.contains("no process used the emulated NICs"), "{said}");
+}
+
+#[test]
+fn a_seed_nobody_chose_is_printed() {
+    let ran = emu(&["sh", "-c", "echo $EFA_EMU_SEED"]);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let shown = format!("--seed {};", text(&ran.stdout).trim());
+    assert!(text(&ran.stderr).contains(&shown), "{ran:?}");
+}
+
+#[test]
+fn what_cannot_be_run_is_status_2_and_says_why() {
+    for (words, says) in [
+        (&["--shape", "p9", "true"][..], "p4d, p5"),
+        (&["--plan", "lose when=1", "true"], "when=1"),
+        (&["--plan", "no-such-file", "true"], "--plan no-such-file"),
+        (&["/no/such/command"], "/no/such/command"),
+    ] {
+        let ran = emu(words);
+        assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+        assert!(text(&ran.stderr).contains(says), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_asked_for_is_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("run");
+    let ran = emu(&["--shape", "trn1", "--dir", dir.to_str().unwrap(), "true"]);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let guid = dir.join("root/sys/class/infiniband/rdmap16s25/node_guid");
+    assert!(std::fs::read_to_string(guid).unwrap().ends_with(":1000\n"));
+}
