@@ -70,8 +70,15 @@ fn a_profiler_sees_each_request_begin_and_end_once() {
 
 #[test]
 fn a_thousand_connections_leave_nothing() {
-    run("thousand", &["12"], &[]);
-    run("thousand", &["10"], &[("OFI_NCCL_FORCE_NUM_RAILS", "4")]);
+    // The shorter the queues, the sooner they have gone round.
+    let short = [
+        ("OFI_NCCL_CQ_SIZE", "1"),
+        ("OFI_NCCL_RDMA_MIN_POSTED_CONTROL_BUFFERS", "64"),
+        ("OFI_NCCL_RDMA_MAX_POSTED_CONTROL_BUFFERS", "64"),
+    ];
+    run("thousand", &["12", "3000"], &short);
+    let four = [&short[..], &[("OFI_NCCL_FORCE_NUM_RAILS", "4")]].concat();
+    run("thousand", &["10", "7000"], &four);
 }
 
 #[test]

@@ -130,8 +130,15 @@ fn a_logger_that_calls_back_and_fini_among_calls() {
 
 #[test]
 fn a_thousand_connections_leave_nothing() {
-    run("thousand", &["6"], &[]);
-    run("thousand", &["4"], &[("OFI_NCCL_FORCE_NUM_RAILS", "4")]);
+    // The shorter the queues, the sooner they have gone round.
+    let short = [
+        ("OFI_NCCL_CQ_SIZE", "1"),
+        ("OFI_NCCL_RDMA_MIN_POSTED_CONTROL_BUFFERS", "64"),
+        ("OFI_NCCL_RDMA_MAX_POSTED_CONTROL_BUFFERS", "64"),
+    ];
+    run("thousand", &["6", "3000"], &short);
+    let four = [&short[..], &[("OFI_NCCL_FORCE_NUM_RAILS", "4")]].concat();
+    run("thousand", &["4", "7000"], &four);
 }
 
 #[test]
