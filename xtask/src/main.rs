@@ -12,6 +12,7 @@
 //!   [`demo`]: the first thing to try
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
+//! * [`traps`]: that tests fail which should
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -32,6 +33,7 @@ mod steps;
 mod suite;
 mod tables;
 mod tidy;
+mod traps;
 mod workspace;
 
 use std::process::ExitCode;
@@ -54,6 +56,7 @@ cargo xtask <command>
                     --matrix also gets the other versions and the tools that the tests take
   build [--release] the plugins (libnccom-net.so, libnccl-net-ofi.so) and the ofi command
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
+  traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 15 minutes)
   layers            the arrows of ARCHITECTURE.md against cargo metadata
   needed FILE.so    libraries, symbols and glibc of a built plugin
 ";
@@ -83,6 +86,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         }
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
+        ["traps", names @ ..] => traps::run(&here, names)?,
         ["layers"] => layers::run(&here)?,
         ["needed", file] => needed::run(std::path::Path::new(file))?,
         [] | ["help" | "--help" | "-h"] => println!("{USAGE}"),

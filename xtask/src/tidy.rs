@@ -15,16 +15,19 @@ mod safety;
 
 use anyhow::{Result, bail};
 
+pub(crate) use self::files::{TextFile, read_all};
+use crate::traps;
 use crate::workspace::Workspace;
 
 /// The command: all rules on all files; fails with every fault named.
 pub(crate) fn run(here: &Workspace) -> Result<()> {
-    let files = files::read_all(&here.root)?;
+    let files = read_all(&here.root)?;
     let mut faults: Vec<String> = files.iter().flat_map(rules::check).collect();
     faults.extend(rules::check_allowed_lengths(&files));
     faults.extend(safety::check(&files));
     faults.extend(crates::check(&files, &here.crates()?));
     faults.extend(field::check(&files));
+    faults.extend(traps::check(&files, &field::points(&files)));
     match field::missing(&files, &here.root) {
         Some(missing) => faults.extend(missing),
         None => println!(
@@ -40,7 +43,7 @@ pub(crate) fn run(here: &Workspace) -> Result<()> {
 
 /// Prints the files that have unsafe code, as the table of docs/safety.md needs them.
 pub(crate) fn list_unsafe(here: &Workspace) -> Result<()> {
-    for file in files::read_all(&here.root)?
+    for file in read_all(&here.root)?
         .iter()
         .filter(|file| safety::has_unsafe(file))
     {

@@ -409,7 +409,11 @@ mod tests {
         let (config, notes) = config(&[("OFI_NCCL_CQ_SIZE", "16")]);
         let config = config.unwrap();
         let receives = config.posted_control.1 + config.posted_eager.1;
-        assert!(config.cq_depth() > receives, "{}", config.cq_depth());
+        let entries = config.cq_depth();
+        assert!(
+            entries > receives,
+            "{entries} entries for {receives} receives"
+        );
         assert!(
             notes.len() == 1 && notes[0].text.contains("OFI_NCCL_CQ_SIZE"),
             "{notes:?}"

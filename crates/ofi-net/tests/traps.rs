@@ -5,10 +5,11 @@
 mod common;
 
 use common::{
-    Buffer, PATIENCE, Side, config, connect, in_one_process, irecv, isend, on_each_provider,
-    pattern, wait,
+    Buffer, PATIENCE, Side, config, connect, finish, in_one_process, irecv, isend,
+    on_each_provider, pattern, wait,
 };
 use core::sync::atomic::{AtomicUsize, Ordering};
+use core::time::Duration;
 use ofi_net::log::NoLog;
 use ofi_net::{Code, Config, Transport};
 use std::sync::Arc;
@@ -84,32 +85,42 @@ fn trap_19_many_receivers_run_ahead() {
 #[test]
 fn trap_24_posting_alone_moves_every_rail() {
     in_one_process("trap_24_posting_alone_moves_every_rail", || {
-        const BIG: usize = 4 << 20;
-        const COUNT: usize = 4;
+        // More on each rail than the system takes at once.
+        const BIG: usize = 64 << 20;
+        // Fewer than make the engine say "not now", which looks at everything.
+        const CALLS: usize = 100;
+        const PAUSE: Duration = Duration::from_millis(50);
         let one_control_rail = || Config {
             rr_ctrl_msg: false,
             ..config(4)
         };
         let (a, b) = (Side::new(one_control_rail()), Side::new(one_control_rail()));
         let (send, recv) = connect(&a.net, &b.net);
-        let mut source = Buffer::new(&a.net, send, pattern(1, BIG));
-        let mut sink = Buffer::new(&b.net, recv, vec![0; COUNT * BIG]);
-        let mut waiting: Vec<_> = (0..COUNT)
-            .map(|n| irecv(&b.net, recv, &mut sink, n * BIG, BIG))
-            .collect();
+        let mut source = Buffer::new(&a.net, send, pattern(1, 1 << 16).repeat(BIG >> 16));
+        let mut sink = Buffer::new(&b.net, recv, vec![0; BIG]);
+        // Some providers connect a rail when it is first used.
+        let first = irecv(&b.net, recv, &mut sink, 0, BIG);
+        let sent = isend(&a.net, send, &mut source, 0, BIG);
+        finish(&a.net, sent, &b.net, first);
+        sink.bytes.fill(0);
+
+        let received = irecv(&b.net, recv, &mut sink, 0, BIG);
         let (at, mr, mut posted) = (source.at(0), source.mr, Vec::new());
-        let start = Instant::now();
-        // Nothing but isend on this side from here on: beyond the fourth no CTRL is ever there.
-        while !waiting.is_empty() {
+        // Nothing but isend on this side from here on: beyond the first no CTRL is ever there.
+        let has_arrived = (0..CALLS).any(|_| {
             // SAFETY: the buffer outlives the transport's use of it.
             posted.extend(unsafe { a.net.isend(send, at, BIG, Some(mr)) }.unwrap());
-            waiting.retain(|&request| b.net.test(request).unwrap().is_none());
-            assert!(start.elapsed() < PATIENCE, "{} wait", waiting.len());
-        }
-        for &request in posted.iter().take(COUNT) {
-            wait(&a.net, request);
-        }
-        assert!(sink.bytes.chunks(BIG).all(|part| *part == **source.bytes));
+            let start = Instant::now();
+            let mut done = false;
+            while !done && start.elapsed() < PAUSE {
+                done = b.net.test(received).unwrap().is_some();
+            }
+            done
+        });
+        assert!(has_arrived, "a rail waits for the sender to test");
+        assert!(*sink.bytes == *source.bytes);
+        // shm of 1.17 does not bear a peer that goes with completions to take.
+        wait(&a.net, posted[0]);
     });
 }
 
@@ -142,6 +153,43 @@ fn trap_30_a_silent_host_and_a_contradiction_are_no_surprise() {
     );
 }
 
+/// Opens a listener, looks, and closes it, over and over, on several threads at once. `come_and_go`: what is
+/// opened is left by a thread that ends, so that its domain is given to another one.
+fn open_look_and_close(config: Config, come_and_go: bool) {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 50;
+    let side = Arc::new(Side::new(config));
+    let done = Arc::new(AtomicUsize::new(0));
+    // Not scoped: a scope would wait for threads that wait for each other.
+    for _ in 0..THREADS {
+        let (side, done) = (Arc::clone(&side), Arc::clone(&done));
+        std::thread::spawn(move || {
+            for _ in 0..ROUNDS {
+                let net = Arc::clone(&side.net);
+                let open = move || {
+                    let listener = net.listen(0, &mut [0; 128]).unwrap();
+                    net.accept(listener).unwrap();
+                    net.counters(0).unwrap();
+                    listener
+                };
+                let listener = match come_and_go {
+                    true => std::thread::spawn(open).join().unwrap(),
+                    false => open(),
+                };
+                side.net.close_listen(listener).unwrap();
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    let start = Instant::now();
+    while done.load(Ordering::Relaxed) < THREADS {
+        assert!(start.elapsed() < PATIENCE / 3, "a deadlock");
+        std::thread::yield_now();
+    }
+    let domains = side.net.domains(0).unwrap();
+    assert!(come_and_go || domains <= 1 + THREADS, "{domains} domains");
+}
+
 /// Trap 31: opening takes the device's lock and then the registry's, closing and looking take none of a
 /// device while they hold a domain's: threads that do all of it at once come to an end.
 #[test]
@@ -149,9 +197,7 @@ fn trap_31_opening_closing_and_looking_never_wait_for_each_other() {
     in_one_process(
         "trap_31_opening_closing_and_looking_never_wait_for_each_other",
         || {
-            const THREADS: usize = 4;
-            const ROUNDS: usize = 50;
-            let per_thread = Config {
+            let per_thread = || Config {
                 domain_per_thread: Some(true),
                 ..config(1)
             };
@@ -159,30 +205,9 @@ fn trap_31_opening_closing_and_looking_never_wait_for_each_other() {
                 endpoint_per_comm: true,
                 ..config(1)
             };
-            for config in [per_thread, per_comm] {
-                let side = Side::new(config);
-                let done = AtomicUsize::new(0);
-                std::thread::scope(|scope| {
-                    for _ in 0..THREADS {
-                        scope.spawn(|| {
-                            for _ in 0..ROUNDS {
-                                let listener = side.net.listen(0, &mut [0; 128]).unwrap();
-                                side.net.accept(listener).unwrap();
-                                side.net.counters(0).unwrap();
-                                side.net.close_listen(listener).unwrap();
-                            }
-                            done.fetch_add(1, Ordering::Relaxed);
-                        });
-                    }
-                    let start = Instant::now();
-                    while done.load(Ordering::Relaxed) < THREADS {
-                        side.net.counters(0).unwrap();
-                        assert!(start.elapsed() < PATIENCE, "a deadlock");
-                        std::thread::yield_now();
-                    }
-                });
-                assert!(side.net.domains(0).unwrap() <= 1 + THREADS);
-            }
+            open_look_and_close(per_thread(), false);
+            open_look_and_close(per_thread(), true);
+            open_look_and_close(per_comm, false);
         },
     );
 }

@@ -321,15 +321,20 @@ mod tests {
     #[test]
     fn trap_18_the_callers_arrays_are_read_only_and_not_beyond_their_count() {
         for n in [0, -1, 2, 8, c_int::MAX] {
+            assert!(
+                refusal(&group(n, null_mut(), null_mut())).contains("Grouped"),
+                "looked at before {n}"
+            );
             // No address that can be read.
             let nowhere = group(n, dangling_mut(), dangling_mut());
             assert!(refusal(&nowhere).contains("Grouped"), "{n}");
-            assert!(
-                refusal(&group(n, null_mut(), null_mut())).contains("Grouped"),
-                "{n}"
-            );
         }
         assert!(refusal(&group(1, null_mut(), null_mut())).contains("NullArgument"));
+        let (mut data, mut size) = (core::ptr::without_provenance_mut(0x5000), 0);
+        // SAFETY: one entry is readable.
+        let message = unsafe { group(1, &raw mut data, &raw mut size).single(abi::INTERNAL_ERROR) };
+        assert!(message.is_ok_and(|m| m.size == 0 && m.data.addr() == 0x5000));
+        assert_eq!((data.addr(), size), (0x5000, 0), "changed");
         // Memory that a write would end the process in.
         static SIZES: [c_int; 1] = [0];
         static DATA: [usize; 1] = [0x5000];

@@ -34,6 +34,13 @@ pub(super) fn check(files: &[TextFile]) -> Vec<String> {
     faults
 }
 
+/// The points of the protocol, each with what guards it.
+pub(super) fn points(files: &[TextFile]) -> Vec<(&str, &str)> {
+    let page = files.iter().find(|file| file.path == POINTS_PAGE);
+    let rows = page.map_or(Vec::new(), |page| rows(&page.text));
+    rows.into_iter().map(|row| (row.id, row.guard)).collect()
+}
+
 /// Points of the protocol without a row.
 fn missing_points(files: &[TextFile]) -> Vec<String> {
     let page = files.iter().find(|file| file.path == POINTS_PAGE);

@@ -9,8 +9,18 @@ use anyhow::{Context as _, Result};
 const SKIPPED_DIRS: [&str; 5] = ["target", ".git", ".deps", "corpus", "artifacts"];
 
 /// Files that are looked at, by what follows the last dot of their names.
-const EXTENSIONS: [&str; 10] = [
-    "rs", "md", "toml", "c", "h", "sh", "py", "yml", "json", "svg",
+const EXTENSIONS: [&str; 11] = [
+    "rs",
+    "md",
+    "toml",
+    "c",
+    "h",
+    "sh",
+    "py",
+    "yml",
+    "json",
+    "svg",
+    crate::traps::EXTENSION,
 ];
 
 /// Files that are looked at though they have no such ending.

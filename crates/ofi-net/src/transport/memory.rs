@@ -275,8 +275,9 @@ fn told(key: u64) -> Result<u64, NetError> {
 mod tests {
     use super::*;
 
+    /// Trap 23: memory of a device is registered exactly as given.
     #[test]
-    fn host_ranges_are_rounded_out_and_others_are_not() {
+    fn trap_23_host_ranges_are_rounded_out_and_others_are_not() {
         let at = core::ptr::without_provenance_mut(0x1234_5010);
         let host = stretch(at, 10, MemoryKind::Host, 4096).unwrap();
         assert_eq!((host.start.addr(), host.bytes), (0x1234_5000, 4096));

@@ -179,6 +179,26 @@ fn with_a_cache_a_refused_registration_leaves_nothing_either() {
     );
 }
 
+/// Trap 27: an entry of an address vector for each endpoint of a peer, not for each communicator.
+fn insertions() {
+    let (a, b) = two(2);
+    connect(&a.net, &b.net);
+    with(|state| state.arm(u64::MAX, libc::EIO, Some("fi_av_insert")));
+    for _ in 0..5 {
+        connect(&a.net, &b.net);
+    }
+    with(|state| assert_eq!(state.calls(), 0, "inserted again"));
+    // What it counts is counted: another peer is new to both.
+    let c = Side::new(config(2));
+    connect(&a.net, &c.net);
+    assert!(with(|state| state.calls()) > 0);
+}
+
+#[test]
+fn trap_27_a_peer_is_inserted_once() {
+    in_one_process("trap_27_a_peer_is_inserted_once", insertions);
+}
+
 /// Every post, connection messages and receives included, is refused so many times first.
 fn busy() {
     meddling::install();

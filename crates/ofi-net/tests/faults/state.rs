@@ -84,6 +84,11 @@ impl State {
         Some(errno)
     }
 
+    /// Calls since [`State::arm`], of the name that it was given.
+    pub(crate) const fn calls(&self) -> u64 {
+        self.calls
+    }
+
     pub(crate) fn refuses(&self, class: &'static str) -> Option<c_int> {
         (self.stuck == Some(class)).then_some(libc::EBUSY)
     }

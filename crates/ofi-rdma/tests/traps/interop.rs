@@ -1,7 +1,7 @@
 //! Protocol 2.k: what overtakes what, and what a peer of the BASE generation cannot bear.
 
 use crate::bench::{Bench, PEER, REGION, config, conn, ctrl, name};
-use ofi_rdma::{Cause, CommKey, Error, Event, Lane, Outcome, RxFate, RxId, Stray, Target};
+use ofi_rdma::{Cause, CommKey, Config, Error, Event, Lane, Outcome, RxFate, RxId, Stray, Target};
 
 const ADDR: u64 = 0x1000;
 const KEYS: [u64; 4] = [1, 2, 3, 4];
@@ -102,8 +102,12 @@ fn k_2_nothing_is_posted_for_what_is_closed_or_failed() {
 #[test]
 fn k_3_replayed_bytes_of_ours_are_no_capabilities() {
     let mut settings = config(1, 1);
-    (settings.cq_data_bytes, settings.lengths_told) = (8, true);
-    let mut b = Bench::new(settings.clone());
+    settings.cq_data_bytes = 8;
+    let wants_lengths = Config {
+        lengths_told: false,
+        ..settings.clone()
+    };
+    let mut b = Bench::new(wants_lengths);
     let (listener, id) = b.engine.listen().expect("listen");
     b.engine.on_control(&conn(0, 1, 1, 5, id));
     assert_eq!(b.engine.poll_accept(listener, 0, &mut b.port), Ok(None));

@@ -321,4 +321,10 @@ fn trap_33_the_wheels_turn_as_the_references() {
         lanes,
         [vec![0, 1], vec![2], vec![0, 1], vec![0], vec![0, 2]]
     );
+    for (len, rail) in [(32, 1), (5000, 1)] {
+        a.isend(comm, ADDR, len);
+        let eager = a.post();
+        assert!(matches!(eager.wire, Wire::Eager { .. }), "{eager:?}");
+        assert_eq!(eager.lane.rail(), rail, "an eager message of {len} bytes");
+    }
 }

@@ -54,7 +54,7 @@ fn trap_25_what_waits_is_posted_by_any_progress() {
         posts
             .iter()
             .any(|post| matches!(post.wire, Wire::Eager { .. })),
-        "{posts:?}"
+        "the eager message was left: {posts:?}"
     );
     assert_eq!((posts.len(), a.engine.posts_waiting()), (2, 0));
     a.pending(req);
