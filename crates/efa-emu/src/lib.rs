@@ -7,7 +7,23 @@
 //! | [`plan`] | what goes wrong, and when: from one seed and a small script |
 //! | [`shape`] | NICs of real instances |
 //! | [`stats`] | what happened, for tests to read |
+//! | `config`, `generation` | the environment; which libfabric's EFA is played |
+//! | `attrs` | what the NICs say of themselves, and which fit |
+//! | `mem` | what processes share |
+//! | `engine` | objects, operations, progress |
+//! | `fi` | the C edge |
 
+#![expect(
+    clippy::doc_markdown,
+    reason = "names of man pages and C constants are plain text here"
+)]
+
+mod attrs;
+mod config;
+mod engine;
+mod fi;
+mod generation;
+mod mem;
 pub mod plan;
 pub mod shape;
 pub mod stats;

@@ -1,0 +1,223 @@
+//! What the environment says, read once a process.
+
+use core::time::Duration;
+use std::env::VarError;
+use std::path::PathBuf;
+
+use crate::generation::Generation;
+use crate::plan::Plan;
+use crate::shape::Shape;
+
+/// NICs without a shape or a number.
+const NICS_DEFAULT: usize = 4;
+/// NICs that a process can have: each has a word in the shared segment.
+pub(crate) const NICS_MAX: usize = 64;
+
+/// Variables that number the processes of a job, in the order in which they are asked.
+const RANKS: [&str; 6] = [
+    "EFA_EMU_NAME",
+    "OFI_PERF_RANK",
+    "RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "PMI_RANK",
+    "SLURM_PROCID",
+];
+
+/// The settings.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) shape: Shape,
+    pub(crate) plan: Plan,
+    pub(crate) seed: u64,
+    /// Whether it must be told: a plan without a seed that somebody chose.
+    pub(crate) says_seed: bool,
+    /// Names the process for its random streams.
+    pub(crate) process: String,
+    pub(crate) stats: Option<PathBuf>,
+    /// The libfabric whose EFA is played; `None`: the one that loaded us.
+    pub(crate) generation: Option<Generation>,
+    /// Where shared segments are.
+    pub(crate) dir: PathBuf,
+    /// Whether a thread makes progress when nobody calls, as a device does.
+    pub(crate) device_thread: bool,
+    /// Whether the system may be asked to copy between processes.
+    pub(crate) direct_copies: bool,
+    /// Whether incoming immediates need no posted receive.
+    pub(crate) unsolicited: bool,
+    pub(crate) tx_size: usize,
+    pub(crate) rx_size: usize,
+    pub(crate) cq_size: usize,
+    /// Only these NICs are shown, by name.
+    pub(crate) interfaces: Option<Vec<String>>,
+    /// How long an operation to a dead peer takes to fail.
+    pub(crate) dead_after: Duration,
+}
+
+/// Looks a variable up; unset and empty are the same.
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Config {
+    /// Of this process' environment.
+    ///
+    /// # Errors
+    /// The variable and what is wrong with it.
+    pub(crate) fn from_environment() -> Result<Self, String> {
+        let lookup = |name: &str| match std::env::var(name) {
+            Ok(text) if !text.is_empty() => Some(text),
+            Ok(_) | Err(VarError::NotPresent) => None,
+            Err(VarError::NotUnicode(text)) => Some(text.to_string_lossy().into_owned()),
+        };
+        Self::read(&lookup, std::process::id())
+    }
+
+    fn read(lookup: Lookup<'_>, pid: u32) -> Result<Self, String> {
+        let seed = parsed::<u64>(lookup, "EFA_EMU_SEED", "a number")?;
+        let process = RANKS.iter().find_map(|name| lookup(name));
+        let efa = |name, default| size(lookup, name, default);
+        let config = Self {
+            shape: shape(lookup)?,
+            plan: plan(lookup)?,
+            seed: seed.unwrap_or_else(|| u64::from(pid)),
+            says_seed: seed.is_none() && lookup("EFA_EMU_PLAN").is_some(),
+            process: process.unwrap_or_else(|| pid.to_string()),
+            stats: lookup("EFA_EMU_STATS").map(PathBuf::from),
+            generation: lookup("EFA_EMU_GENERATION")
+                .map(|text| Generation::parse(&text))
+                .transpose()?,
+            dir: PathBuf::from(lookup("EFA_EMU_DIR").unwrap_or_else(|| "/dev/shm".to_owned())),
+            device_thread: choice(lookup, "EFA_EMU_PROGRESS", ("device", "calls"))?,
+            direct_copies: choice(lookup, "EFA_EMU_CMA", ("1", "0"))?,
+            unsolicited: choice(lookup, "FI_EFA_USE_UNSOLICITED_WRITE_RECV", ("1", "0"))?,
+            tx_size: efa("FI_EFA_TX_SIZE", 256)?,
+            rx_size: efa("FI_EFA_RX_SIZE", 1024)?,
+            cq_size: efa("FI_EFA_CQ_SIZE", 8192)?,
+            interfaces: lookup("FI_EFA_IFACE")
+                .filter(|list| list != "all")
+                .map(|list| list.split(',').map(ToOwned::to_owned).collect()),
+            dead_after: Duration::from_millis(
+                parsed(lookup, "EFA_EMU_DEAD_MS", "milliseconds")?.unwrap_or(20),
+            ),
+        };
+        Ok(config)
+    }
+}
+
+fn wrong(name: &str, value: &str, expected: &str) -> String {
+    format!("{name}={value}: expected {expected}")
+}
+
+fn parsed<T: core::str::FromStr>(
+    lookup: Lookup<'_>,
+    name: &str,
+    expected: &str,
+) -> Result<Option<T>, String> {
+    let Some(text) = lookup(name) else {
+        return Ok(None);
+    };
+    match text.trim().parse() {
+        Ok(value) => Ok(Some(value)),
+        Err(_) => Err(wrong(name, &text, expected)),
+    }
+}
+
+/// One of two words; the first is the default.
+fn choice(lookup: Lookup<'_>, name: &str, words: (&str, &str)) -> Result<bool, String> {
+    match lookup(name) {
+        None => Ok(true),
+        Some(text) if text == words.0 => Ok(true),
+        Some(text) if text == words.1 => Ok(false),
+        Some(text) => Err(wrong(name, &text, &format!("{} or {}", words.0, words.1))),
+    }
+}
+
+fn size(lookup: Lookup<'_>, name: &str, default: usize) -> Result<usize, String> {
+    const MAX: usize = 4096;
+    match parsed(lookup, name, "a number")? {
+        None => Ok(default),
+        Some(size) if (1..=2 * MAX).contains(&size) => Ok(size.min(MAX)),
+        Some(size) => Err(wrong(name, &size.to_string(), "1 to 8192")),
+    }
+}
+
+fn shape(lookup: Lookup<'_>) -> Result<Shape, String> {
+    let shape = match lookup("EFA_EMU_SHAPE") {
+        Some(name) => Shape::by_name(&name).map_err(|error| format!("EFA_EMU_SHAPE: {error}"))?,
+        None => {
+            let nics = parsed(lookup, "EFA_EMU_NICS", "a number of NICs")?;
+            Shape::simple(nics.unwrap_or(NICS_DEFAULT))
+        }
+    };
+    match shape.nics().len() {
+        1..=NICS_MAX => Ok(shape),
+        count => Err(format!("{count} NICs: expected 1 to {NICS_MAX}")),
+    }
+}
+
+/// A plan in the variable itself, or in a file that it names.
+fn plan(lookup: Lookup<'_>) -> Result<Plan, String> {
+    let Some(text) = lookup("EFA_EMU_PLAN") else {
+        return Ok(Plan::default());
+    };
+    let script = match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path)
+            .map_err(|error| format!("EFA_EMU_PLAN: {path}: {error}"))?,
+        None => text,
+    };
+    Plan::parse(&script).map_err(|error| format!("EFA_EMU_PLAN: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Config, String> {
+        let lookup = |name: &str| {
+            let found = pairs.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Config::read(&lookup, 77)
+    }
+
+    #[test]
+    fn nothing_set() {
+        let config = read(&[]).unwrap();
+        assert_eq!(config.shape.nics().len(), NICS_DEFAULT);
+        assert_eq!((config.seed, config.says_seed), (77, false));
+        assert_eq!(config.process, "77");
+        assert!(config.device_thread && config.direct_copies && config.unsolicited);
+    }
+
+    #[test]
+    fn what_is_set_counts() {
+        let config = read(&[
+            ("EFA_EMU_NICS", "2"),
+            ("EFA_EMU_SEED", "5"),
+            ("RANK", "3"),
+            ("EFA_EMU_CMA", "0"),
+            ("FI_EFA_IFACE", "a,b"),
+        ])
+        .unwrap();
+        assert_eq!(config.shape.nics().len(), 2);
+        assert_eq!((config.seed, config.says_seed), (5, false));
+        assert_eq!(config.process, "3");
+        assert!(!config.direct_copies);
+        assert_eq!(config.interfaces.unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (name, value) in [
+            ("EFA_EMU_SEED", "x"),
+            ("EFA_EMU_NICS", "0"),
+            ("EFA_EMU_NICS", "65"),
+            ("EFA_EMU_CMA", "maybe"),
+            ("EFA_EMU_GENERATION", "new"),
+            ("EFA_EMU_PLAN", "@/no/such/file"),
+            ("FI_EFA_TX_SIZE", "0"),
+        ] {
+            let error = read(&[(name, value)]).unwrap_err();
+            let named = error.contains(name) || error.contains("NICs");
+            assert!(named, "{name}={value}: {error}");
+        }
+    }
+}

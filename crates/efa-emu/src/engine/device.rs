@@ -1,0 +1,70 @@
+//! The thread that makes progress when nobody calls: a device works on while its owner computes.
+//!
+//! Calls make most of the progress, at once; the thread is for what they leave, so it looks every
+//! few milliseconds only. It ends with the last endpoint.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use super::endpoint::Ep;
+use super::locked;
+use super::process::Process;
+
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(2);
+
+/// The thread, and how it is told to end.
+static THREAD: Mutex<Option<(JoinHandle<()>, Arc<AtomicBool>)>> = Mutex::new(None);
+
+/// Makes the thread look after an endpoint.
+pub(super) fn watch(process: &'static Process, endpoint: &Arc<Ep>) {
+    let mut endpoints = locked(&process.endpoints);
+    endpoints.push(Arc::clone(endpoint));
+    if !process.config().device_thread {
+        return;
+    }
+    let mut thread = locked(&THREAD);
+    if thread.is_none() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        // Without it, calls still make progress.
+        let started = thread::Builder::new()
+            .name("efa-emu".to_owned())
+            .spawn(move || run(process, &told));
+        *thread = started.ok().map(|handle| (handle, stop));
+    }
+}
+
+/// The reverse; the last one takes the thread along.
+pub(super) fn forget(process: &Process, endpoint: &Ep) {
+    let mut endpoints = locked(&process.endpoints);
+    endpoints.retain(|e| !core::ptr::eq(Arc::as_ptr(e), endpoint));
+    let is_last = endpoints.is_empty();
+    drop(endpoints);
+    if is_last {
+        stop();
+    }
+}
+
+/// Ends the thread, and waits until it is gone.
+pub(crate) fn stop() {
+    let thread = locked(&THREAD).take();
+    if let Some((thread, stop)) = thread {
+        stop.store(true, Ordering::Relaxed);
+        thread.thread().unpark();
+        drop(thread.join());
+    }
+}
+
+fn run(process: &'static Process, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        thread::park_timeout(TICK);
+        let endpoints: Vec<Arc<Ep>> = locked(&process.endpoints).clone();
+        for endpoint in endpoints {
+            endpoint.progress();
+        }
+        process.serve();
+    }
+}

@@ -1,0 +1,78 @@
+//! A domain: what regions, queues, vectors and endpoints belong to.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::nic::Nic;
+use super::process::Process;
+use crate::attrs::Flavor;
+use crate::mem::regions::Spec;
+
+/// A domain.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    pub(crate) process: &'static Process,
+    pub(crate) nic: &'static Nic,
+    pub(crate) flavor: Flavor,
+    /// Names it in the segment: keys are good for endpoints of the same domain only.
+    pub(crate) number: u32,
+    /// Objects that must be closed before.
+    pub(crate) users: AtomicUsize,
+}
+
+/// A registered region.
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub(crate) key: u32,
+    pub(crate) len: u64,
+}
+
+impl Domain {
+    pub(crate) fn new(process: &'static Process, nic: &'static Nic, flavor: Flavor) -> Self {
+        nic.stats(process).domains.fetch_add(1, Ordering::Relaxed);
+        Self {
+            process,
+            nic,
+            flavor,
+            number: process.number(),
+            users: AtomicUsize::new(0),
+        }
+    }
+
+    /// Registers memory.
+    ///
+    /// # Errors
+    /// A positive errno: the plan refuses, or there are too many regions.
+    pub(crate) fn register(&self, base: u64, len: u64, access: u64) -> Result<Region, i32> {
+        let revoke_after = self.nic.register(self.process, len)?;
+        let spec = Spec {
+            base,
+            len,
+            access,
+            domain: self.number,
+            revoke_after,
+        };
+        let key = self.process.keys().register(self.process.segment(), &spec);
+        let Some(key) = key else {
+            self.nic.deregister(self.process, len);
+            return Err(libc::ENOMEM);
+        };
+        Ok(Region { key, len })
+    }
+
+    /// Takes a region back; waits for operations that are using it now.
+    pub(crate) fn deregister(&self, region: &Region) {
+        self.process
+            .keys()
+            .close(self.process.segment(), region.key);
+        self.nic.deregister(self.process, region.len);
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        self.nic
+            .stats(self.process)
+            .domains
+            .fetch_sub(1, Ordering::Relaxed);
+    }
+}

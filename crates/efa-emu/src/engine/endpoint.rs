@@ -1,0 +1,291 @@
+//! Endpoints: what they are bound to, and their life.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
+
+use super::address::Address;
+use super::domain::Domain;
+use super::op::{Line, Op};
+use super::queue::{Completion, Queue, failure};
+use super::vector::Vector;
+use super::{device, locked};
+use crate::attrs::Flavor;
+use crate::mem::events::{self, Happened};
+use crate::mem::layout::{Endpoint, flags};
+use crate::mem::receives::{self, Queue as Receives};
+use crate::mem::{mapping, relay};
+use crate::plan::Code;
+use ofi_sys::consts as c;
+
+/// How long a close waits for peers that are filling a receive.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Retries that mean "for ever" (providers.md 6: RNR).
+pub(crate) const RNR_FOR_EVER: usize = 7;
+
+/// An endpoint.
+#[derive(Debug)]
+pub(crate) struct Ep {
+    pub(crate) domain: Arc<Domain>,
+    /// Place in the segment, and number of the queue pair.
+    slot: usize,
+    qkey: u32,
+    pub(crate) limits: Limits,
+    setup: Mutex<Setup>,
+    bound: OnceLock<Bound>,
+    is_enabled: AtomicBool,
+    pub(super) line: Mutex<Line>,
+    /// Operations that have not completed.
+    pub(super) pending: AtomicUsize,
+    /// Serializes posting receives.
+    pub(super) receiving: Mutex<()>,
+    /// Receives that have not completed.
+    pub(super) receives: AtomicU64,
+}
+
+/// What the endpoint was asked to be able to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) tx_size: usize,
+    pub(crate) rx_size: usize,
+    pub(crate) iov: usize,
+    /// Sends to one peer are received in order.
+    pub(crate) ordered: bool,
+    /// Flags of operations that have no flags of their own.
+    pub(crate) tx_op_flags: u64,
+}
+
+/// What can be changed until it is enabled.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) tx: Option<(Arc<Queue>, bool)>,
+    pub(crate) rx: Option<Arc<Queue>>,
+    pub(crate) vector: Option<Arc<Vector>>,
+    /// Receiver-not-ready retries.
+    pub(crate) rnr_retry: usize,
+    pub(crate) max_msg: usize,
+    pub(crate) max_rma: usize,
+    pub(crate) inject_msg: usize,
+    pub(crate) inject_rma: usize,
+    pub(crate) unsolicited: bool,
+    pub(crate) shared_memory: bool,
+    pub(crate) homogeneous: bool,
+}
+
+/// What an enabled endpoint works with.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) tx: Arc<Queue>,
+    /// Success is told only where asked for.
+    pub(crate) selective: bool,
+    pub(crate) rx: Arc<Queue>,
+    pub(crate) vector: Arc<Vector>,
+    pub(crate) setup: Setup,
+}
+
+impl Ep {
+    /// A new endpoint with its address. `None` if the process has too many.
+    pub(crate) fn new(domain: Arc<Domain>, limits: Limits, setup: Setup) -> Option<Self> {
+        let process = domain.process;
+        let slot = process.take_slot()?;
+        let random = mapping::random().unwrap_or_else(|_| process.now_ns());
+        domain.users.fetch_add(1, Ordering::Relaxed);
+        let stats = domain.nic.stats(process);
+        stats.endpoints.fetch_add(1, Ordering::Relaxed);
+        Some(Self {
+            slot,
+            qkey: u32::try_from(random & 0xffff_ffff).unwrap_or(0),
+            limits,
+            setup: Mutex::new(setup),
+            bound: OnceLock::new(),
+            is_enabled: AtomicBool::new(false),
+            line: Mutex::default(),
+            pending: AtomicUsize::new(0),
+            receiving: Mutex::default(),
+            receives: AtomicU64::new(0),
+            domain,
+        })
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        let domain = &self.domain;
+        domain.process.address(domain.nic, self.slot, self.qkey)
+    }
+
+    /// What peers see of it.
+    pub(crate) fn shared(&self) -> &Endpoint {
+        &self.domain.process.segment().endpoints[self.slot]
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        self.domain.flavor == Flavor::Direct
+    }
+
+    /// Looks at the setup, or changes it; changes count until the endpoint is enabled.
+    pub(crate) fn setup<R>(&self, look: impl FnOnce(&mut Setup) -> R) -> R {
+        look(&mut locked(&self.setup))
+    }
+
+    /// What it works with, once it is enabled and until it is closed.
+    pub(crate) fn bound(&self) -> Option<&Bound> {
+        let bound = self.bound.get()?;
+        self.is_enabled.load(Ordering::Acquire).then_some(bound)
+    }
+
+    /// What it works with, if its receives complete in this queue.
+    pub(super) fn receives_into(&self, queue: &Queue) -> Option<&Bound> {
+        let bound = self.bound()?;
+        core::ptr::eq(Arc::as_ptr(&bound.rx), queue).then_some(bound)
+    }
+
+    /// Makes it take part.
+    ///
+    /// # Errors
+    /// A positive errno: something is not bound, or it was enabled before.
+    pub(crate) fn enable(self: &Arc<Self>) -> Result<(), i32> {
+        use ofi_sys::errno as e;
+        let setup = locked(&self.setup).clone();
+        let (tx, selective) = setup.tx.clone().ok_or(e::FI_ENOCQ)?;
+        let rx = setup.rx.clone().ok_or(e::FI_ENOCQ)?;
+        let vector = setup.vector.clone().ok_or(e::FI_ENOAV)?;
+        let capacity = rx.capacity.min(crate::mem::layout::EVENTS);
+        let unsolicited = setup.unsolicited || !self.is_direct();
+        let number = vector.number;
+        let bound = Bound {
+            tx,
+            selective,
+            rx,
+            vector,
+            setup,
+        };
+        let queues = [Arc::clone(&bound.tx), Arc::clone(&bound.rx)];
+        self.bound.set(bound).map_err(|_| e::FI_EOPBADSTATE)?;
+        let shared = self.shared();
+        receives::reset(shared);
+        shared.event_head.store(0, Ordering::Relaxed);
+        shared.event_tail.store(0, Ordering::Relaxed);
+        let capacity = u32::try_from(capacity).unwrap_or(1);
+        shared.event_capacity.store(capacity, Ordering::Relaxed);
+        shared.qkey.store(self.qkey, Ordering::Relaxed);
+        let nic = u32::from(self.domain.nic.number());
+        shared.nic.store(nic, Ordering::Relaxed);
+        shared.domain.store(self.domain.number, Ordering::Relaxed);
+        shared.vector.store(number, Ordering::Relaxed);
+        let direct = if self.is_direct() { flags::DIRECT } else { 0 };
+        let unsolicited = if unsolicited { flags::UNSOLICITED } else { 0 };
+        shared.flags.store(direct | unsolicited, Ordering::Relaxed);
+        shared.enabled.store(1, Ordering::Release);
+        self.is_enabled.store(true, Ordering::Release);
+        for queue in queues {
+            queue.attach(self);
+        }
+        device::watch(self.domain.process, self);
+        Ok(())
+    }
+
+    /// A receive, or an unsolicited write, was read.
+    pub(super) fn count_received(&self, happened: &Happened) {
+        if happened.flags & c::FI_RECV == 0 && happened.context == 0 {
+            return;
+        }
+        self.receives.fetch_sub(1, Ordering::Relaxed);
+        let stats = self.domain.nic.stats(self.domain.process);
+        stats.recvs.fetch_add(1, Ordering::Relaxed);
+        stats.bytes_in.fetch_add(happened.len, Ordering::Relaxed);
+    }
+
+    /// Ends it: peers get no answer any more, and what is pending is flushed.
+    pub(crate) fn close(&self) {
+        let process = self.domain.process;
+        device::forget(process, self);
+        if let Some(bound) = self.bound() {
+            self.leave();
+            self.is_enabled.store(false, Ordering::Release);
+            // From here on nobody else reads its events.
+            bound.tx.detach(self);
+            bound.rx.detach(self);
+            self.flush_receives(bound);
+            self.flush_operations(bound);
+        }
+        process.return_slot(self.slot);
+        let stats = self.domain.nic.stats(process);
+        stats.endpoints.fetch_sub(1, Ordering::Relaxed);
+        self.domain.users.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// No peer begins anything any more, and what they began ends.
+    fn leave(&self) {
+        let process = self.domain.process;
+        let shared = self.shared();
+        drop({
+            let held = shared.lock.acquire(process.pid());
+            shared.enabled.store(0, Ordering::Release);
+            held
+        });
+        let since = Instant::now();
+        loop {
+            let held = shared.lock.acquire(process.pid());
+            let in_use = receives::restore(shared);
+            drop(held);
+            if !in_use || since.elapsed() > CLOSE_PATIENCE {
+                return;
+            }
+            process.serve();
+            std::thread::yield_now();
+        }
+    }
+
+    fn flush_receives(&self, bound: &Bound) {
+        let shared = self.shared();
+        let told = |happened| Completion {
+            happened,
+            vector: Some(Arc::clone(&bound.vector)),
+        };
+        while let Some(happened) = events::pop(shared) {
+            self.count_received(&happened);
+            bound.rx.push(told(happened), None);
+        }
+        let _held = shared.lock.acquire(self.domain.process.pid());
+        for (which, kind) in [
+            (Receives::Untagged, c::FI_MSG),
+            (Receives::Tagged, c::FI_TAGGED),
+        ] {
+            while let Some(posted) = receives::cancel(shared, which, |_| true) {
+                let happened = Happened {
+                    flags: c::FI_RECV | kind,
+                    context: posted.context,
+                    error: failure(Code::FLUSHED),
+                    ..Happened::default()
+                };
+                bound.rx.push(told(happened), None);
+            }
+        }
+    }
+
+    fn flush_operations(&self, bound: &Bound) {
+        let mut line = locked(&self.line);
+        let ops: Vec<Op> = line.drain().collect();
+        drop(line);
+        for mut op in ops {
+            self.give_up(&mut op);
+            self.complete_failed(bound, &op, Code::FLUSHED);
+        }
+    }
+
+    /// Lets go of what an operation holds at its target.
+    pub(super) fn give_up(&self, op: &mut Op) {
+        let process = self.domain.process;
+        let Some(peer) = op.target.peer.clone() else {
+            return;
+        };
+        let segment = peer.segment(process);
+        relay::abandon(segment, &mut op.state.under);
+        if let Some(claim) = op.state.claim.take() {
+            if let Some(target) = segment.endpoints.get(usize::from(op.target.address.qpn)) {
+                receives::finish(target, &claim);
+            }
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! What an operation does: moves its bytes, tells the target, and says what came of it.
+//!
+//! The initiator does all of it, with the target's segment for what the target's device would know:
+//! its queue pairs, keys, posted receives and addresses.
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use ofi_sys::consts as c;
+use ofi_sys::errno as e;
+
+use super::address::SIGNIFICANT;
+use super::endpoint::{Ep, RNR_FOR_EVER};
+use super::op::{Kind, Local, Op, Stage};
+use super::peer::{Copied, Peer};
+use super::queue::failure;
+use crate::mem::copy::{Direction, Piece};
+use crate::mem::events::{self, Happened};
+use crate::mem::hazard::{self, Announced};
+use crate::mem::layout::{Endpoint, Segment, flags};
+use crate::mem::receives::{self, Claim, Queue};
+use crate::mem::regions::{self, Use};
+use crate::mem::{known, relay};
+use crate::plan::{Code, OpFault};
+
+/// Between two attempts to find the receiver ready.
+const RNR_INTERVAL_NS: u64 = 20_000;
+
+/// What came of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Went {
+    Done,
+    Failed(Code),
+    /// Not now.
+    Waits,
+    /// It vanishes, and nobody is told.
+    Lost,
+}
+
+/// Leaves with what is not done.
+type Step<T> = Result<T, Went>;
+
+/// The target of an operation, found to be there.
+struct At<'a> {
+    peer: &'a Peer,
+    segment: &'a Segment,
+    endpoint: &'a Endpoint,
+    /// Index of the endpoint.
+    slot: usize,
+}
+
+impl Ep {
+    /// Takes an operation as far as it goes now.
+    pub(super) fn execute(&self, op: &mut Op, now: u64) -> Went {
+        match op.course.fault {
+            OpFault::Kill => die(),
+            OpFault::Lost => return Went::Lost,
+            OpFault::Error {
+                code,
+                executed: false,
+            } => return Went::Failed(code),
+            _ => {}
+        }
+        let went = match self.steps(op, now) {
+            Ok(()) => Went::Done,
+            Err(went) => went,
+        };
+        match (went, op.course.fault) {
+            (Went::Done, OpFault::Error { code, .. }) => Went::Failed(code),
+            _ => went,
+        }
+    }
+
+    fn steps(&self, op: &mut Op, now: u64) -> Step<()> {
+        let peer = self.living(op, now)?;
+        let at = self.find(op, &peer)?;
+        if op.state.stage == Stage::Bytes {
+            self.pretend_not_ready(op, now)?;
+            match op.kind {
+                Kind::Send => self.send(op, &at, now)?,
+                Kind::Write | Kind::Read => self.remote_access(op, &at, now)?,
+            }
+            op.state.stage = Stage::Tell;
+            if op.course.late_remote_ns > 0 {
+                op.course.not_before = now.saturating_add(op.course.late_remote_ns);
+                return Err(Went::Waits);
+            }
+        }
+        if op.state.stage == Stage::Tell {
+            self.tell(op, &at, now)?;
+            op.state.stage = Stage::Complete;
+        }
+        Ok(())
+    }
+
+    /// The peer, if it answers.
+    fn living(&self, op: &mut Op, now: u64) -> Step<Arc<Peer>> {
+        let process = self.domain.process;
+        let peer = op.target.peer.clone();
+        if let Some(peer) = peer {
+            let silent = peer.is_silent(process, op.target.address.nic);
+            if !silent && !peer.is_dead(now) {
+                return Ok(peer);
+            }
+        }
+        // It takes a device some time to be sure.
+        let since = *op.state.dead_since.get_or_insert(now);
+        let patience = process.config().dead_after.as_nanos();
+        if u128::from(now - since) >= patience {
+            return Err(Went::Failed(Code::UNRESPONSIVE));
+        }
+        Err(Went::Waits)
+    }
+
+    /// The target's queue pair, if it is there and knows us.
+    fn find<'a>(&self, op: &Op, peer: &'a Peer) -> Step<At<'a>>
+    where
+        Self: 'a,
+    {
+        let process = self.domain.process;
+        let segment = peer.segment(process);
+        let address = op.target.address;
+        let slot = usize::from(address.qpn);
+        let endpoint = segment.endpoints.get(slot);
+        let endpoint = endpoint.ok_or(Went::Failed(Code::BAD_QPN))?;
+        let is_there = endpoint.enabled.load(Ordering::Acquire) == 1
+            && endpoint.qkey.load(Ordering::Relaxed) == address.qkey
+            && endpoint.nic.load(Ordering::Relaxed) == u32::from(address.nic);
+        let is_direct = endpoint.flags.load(Ordering::Relaxed) & flags::DIRECT != 0;
+        // The two fabrics do not speak the same language (providers.md 6).
+        if !is_there || is_direct != self.is_direct() {
+            return Err(Went::Failed(Code::BAD_QPN));
+        }
+        let own = self.address().to_bytes();
+        let vector = endpoint.vector.load(Ordering::Relaxed);
+        if is_direct && !known::has(segment, vector, &own[..SIGNIFICANT]) {
+            return Err(Went::Failed(Code::UNKNOWN_PEER));
+        }
+        Ok(At {
+            peer,
+            segment,
+            endpoint,
+            slot,
+        })
+    }
+
+    fn pretend_not_ready(&self, op: &mut Op, now: u64) -> Step<()> {
+        if op.course.rnr == 0 || op.kind != Kind::Send {
+            return Ok(());
+        }
+        if op.course.rnr == u32::MAX {
+            return Err(Went::Failed(Code::RECEIVER_NOT_READY));
+        }
+        op.course.rnr -= 1;
+        Err(self.not_ready(op, now))
+    }
+
+    /// The receiver is not ready: again later, or never if the endpoint has an end of patience.
+    fn not_ready(&self, op: &mut Op, now: u64) -> Went {
+        let stats = self.domain.nic.stats(self.domain.process);
+        stats.rnr.fetch_add(1, Ordering::Relaxed);
+        let retries = self
+            .bound()
+            .map_or(RNR_FOR_EVER, |bound| bound.setup.rnr_retry);
+        op.state.refusals = op.state.refusals.saturating_add(1);
+        if retries < RNR_FOR_EVER && op.state.refusals as usize > retries {
+            return Went::Failed(Code::RECEIVER_NOT_READY);
+        }
+        op.course.not_before = now.saturating_add(RNR_INTERVAL_NS);
+        Went::Waits
+    }
+
+    /// The bytes of a message.
+    fn send(&self, op: &mut Op, at: &At<'_>, now: u64) -> Step<()> {
+        let limit = self.bound().map_or(0, |bound| bound.setup.max_msg);
+        if op.len > limit as u64 {
+            return Err(Went::Failed(Code::BAD_LENGTH));
+        }
+        let queue = op.tag.map_or(Queue::Untagged, |_| Queue::Tagged);
+        let claim = self.claim(op, at, queue, now)?;
+        let fits = op.len.min(claim.posted.room());
+        let Some(_remote) = announce_receive(at, &claim, self.domain.process.pid()) else {
+            return Err(self.receiver_failed(op, at, &claim, Code::BAD_LKEY));
+        };
+        let right = relay::Right::Receive(at.slot, claim.queue, claim.index);
+        let copied = self.copy(op, at, (&claim.posted.iov, right), fits)?;
+        match copied {
+            Copied::Done => Ok(()),
+            Copied::Wait => Err(Went::Waits),
+            Copied::Dead => Err(Went::Waits),
+            Copied::Refused => Err(self.receiver_failed(op, at, &claim, Code::BAD_LKEY)),
+        }
+    }
+
+    /// Claims a receive, or keeps the one that the operation has.
+    fn claim(&self, op: &mut Op, at: &At<'_>, queue: Queue, now: u64) -> Step<Claim> {
+        if let Some(claim) = op.state.claim {
+            return Ok(claim);
+        }
+        let pid = self.domain.process.pid();
+        let held = at.endpoint.lock.acquire(pid);
+        // Whoever claims must be able to tell.
+        let claim = match events::room(at.endpoint) {
+            0 => None,
+            _ => receives::claim(at.endpoint, queue, op.tag.unwrap_or(0), pid),
+        };
+        drop(held);
+        match claim {
+            Some(claim) => {
+                op.state.claim = Some(claim);
+                Ok(claim)
+            }
+            None => Err(self.not_ready(op, now)),
+        }
+    }
+
+    /// The receive cannot take the bytes: its owner is told, and so are we.
+    fn receiver_failed(&self, op: &mut Op, at: &At<'_>, claim: &Claim, code: Code) -> Went {
+        let event = Happened {
+            error: failure(code),
+            ..self.received(op, claim, 0)
+        };
+        self.push(at, &event);
+        receives::finish(at.endpoint, claim);
+        op.state.claim = None;
+        Went::Failed(Code::ABORTED)
+    }
+
+    /// The bytes of a write or a read.
+    fn remote_access(&self, op: &mut Op, at: &At<'_>, now: u64) -> Step<()> {
+        if self.consumes_receive(op, at) {
+            self.claim(op, at, Queue::Untagged, now)?;
+        }
+        let short = u32::try_from(op.remote.key);
+        let short = short.map_err(|_| Went::Failed(Code::BAD_RKEY))?;
+        let announced = hazard::announce(at.segment, self.domain.process.pid(), short);
+        let Some(_announced) = announced else {
+            return Err(Went::Waits);
+        };
+        let wanted = Use {
+            addr: op.remote.addr,
+            len: op.len,
+            access: match op.kind {
+                Kind::Read => c::FI_REMOTE_READ,
+                Kind::Write | Kind::Send => c::FI_REMOTE_WRITE,
+            },
+            domain: at.endpoint.domain.load(Ordering::Relaxed),
+            remote: true,
+        };
+        if !regions::allows(at.segment, op.remote.key, &wanted) {
+            return Err(Went::Failed(Code::BAD_RKEY));
+        }
+        let remote = [(op.remote.addr, op.len)];
+        let right = relay::Right::Key(op.remote.key);
+        match self.copy(op, at, (&remote, right), op.len)? {
+            Copied::Done => Ok(()),
+            Copied::Wait | Copied::Dead => Err(Went::Waits),
+            Copied::Refused => Err(Went::Failed(Code::BAD_RKEY)),
+        }
+    }
+
+    /// Whether a write with immediate needs a posted receive (providers.md 6).
+    fn consumes_receive(&self, op: &Op, at: &At<'_>) -> bool {
+        let unsolicited = at.endpoint.flags.load(Ordering::Relaxed) & flags::UNSOLICITED != 0;
+        op.kind == Kind::Write && op.data.is_some() && self.is_direct() && !unsolicited
+    }
+
+    /// Moves the bytes, local memory checked.
+    fn copy(
+        &self,
+        op: &mut Op,
+        at: &At<'_>,
+        (remote, right): (&[Piece], relay::Right),
+        len: u64,
+    ) -> Step<Copied> {
+        let process = self.domain.process;
+        let _announced = self.announce_local(op)?;
+        if len == 0 {
+            return Ok(Copied::Done);
+        }
+        let inline;
+        let local: &[Piece] = match &op.local {
+            Local::Pieces { pieces, count, .. } => &pieces[..*count],
+            Local::Inline(bytes) => {
+                inline = [(
+                    bytes.as_ptr().expose_provenance() as u64,
+                    bytes.len() as u64,
+                )];
+                &inline
+            }
+        };
+        let direction = match op.kind {
+            Kind::Read => Direction::In,
+            Kind::Write | Kind::Send => Direction::Out,
+        };
+        let copy = relay::Copy {
+            direction,
+            local,
+            remote,
+            len,
+            right,
+        };
+        // SAFETY: local memory is the operation's own, or the caller's until the completion
+        // (fi_msg(3), fi_rma(3)), of regions announced above where they were named. Remote memory is
+        // of a region that is announced and good, or of a receive that is claimed.
+        Ok(unsafe { at.peer.copy(process, &mut op.state.under, &copy) })
+    }
+
+    /// Announces the regions of local memory, which must be good ones of this domain.
+    fn announce_local(&self, op: &Op) -> Step<[Option<Announced<'static>>; super::op::IOV]> {
+        let mut announced = [const { None }; super::op::IOV];
+        let Local::Pieces { pieces, keys, .. } = &op.local else {
+            return Ok(announced);
+        };
+        let process = self.domain.process;
+        let access = match op.kind {
+            Kind::Read => c::FI_READ | c::FI_RECV,
+            Kind::Write | Kind::Send => u64::MAX,
+        };
+        for (slot, ((addr, len), key)) in announced.iter_mut().zip(pieces.iter().zip(keys)) {
+            let Some(key) = key.filter(|_| *len > 0) else {
+                continue;
+            };
+            let wanted = Use {
+                addr: *addr,
+                len: *len,
+                access,
+                domain: self.domain.number,
+                remote: false,
+            };
+            let guard = hazard::announce(process.segment(), process.pid(), key);
+            *slot = Some(guard.ok_or(Went::Waits)?);
+            if !regions::allows(process.segment(), u64::from(key), &wanted) {
+                return Err(Went::Failed(Code::BAD_LKEY));
+            }
+        }
+        Ok(announced)
+    }
+
+    /// Tells the target, where there is something to tell.
+    fn tell(&self, op: &mut Op, at: &At<'_>, now: u64) -> Step<()> {
+        let event = match (op.kind, op.data, op.state.claim) {
+            (Kind::Send, _, Some(claim)) => {
+                let fits = op.len.min(claim.posted.room());
+                let excess = op.len - fits;
+                let error = if excess > 0 {
+                    // The receive is over, with what fits in it.
+                    failure(Code {
+                        err: e::FI_ETRUNC,
+                        ..Code::BAD_LENGTH
+                    })
+                } else {
+                    None
+                };
+                Happened {
+                    error,
+                    excess,
+                    ..self.received(op, &claim, fits)
+                }
+            }
+            (Kind::Write, Some(data), claim) => Happened {
+                flags: c::FI_RMA | c::FI_REMOTE_WRITE | c::FI_REMOTE_CQ_DATA,
+                context: claim.map_or(0, |claim| claim.posted.context),
+                len: op.len,
+                data: u64::from(data),
+                source: self.address().to_source(),
+                ..Happened::default()
+            },
+            _ => return Ok(()),
+        };
+        if !self.push(at, &event) {
+            // The target's queue is full: a device would lose the completion, and with it the queue.
+            let stats = self.domain.nic.stats(self.domain.process);
+            stats.overruns.fetch_add(1, Ordering::Relaxed);
+            op.course.not_before = now.saturating_add(RNR_INTERVAL_NS);
+            return Err(Went::Waits);
+        }
+        if op.course.fault == OpFault::DuplicateRemote && self.push(at, &event) {
+            let stats = self.domain.nic.stats(self.domain.process);
+            stats.duplicates.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(claim) = op.state.claim.take() {
+            receives::finish(at.endpoint, &claim);
+        }
+        // On efa-direct the device of the receiver refuses what does not fit.
+        if event.excess > 0 && self.is_direct() {
+            return Err(Went::Failed(Code::BAD_LENGTH));
+        }
+        Ok(())
+    }
+
+    /// The event of a received message.
+    fn received(&self, op: &Op, claim: &Claim, len: u64) -> Happened {
+        let kind = op.tag.map_or(c::FI_MSG, |_| c::FI_TAGGED);
+        let data = op.data.map_or(0, |_| c::FI_REMOTE_CQ_DATA);
+        Happened {
+            flags: c::FI_RECV | kind | data,
+            context: claim.posted.context,
+            buf: claim.posted.iov[0].0,
+            len,
+            data: u64::from(op.data.unwrap_or(0)),
+            tag: op.tag.unwrap_or(0),
+            source: self.address().to_source(),
+            ..Happened::default()
+        }
+    }
+
+    fn push(&self, at: &At<'_>, event: &Happened) -> bool {
+        let _held = at.endpoint.lock.acquire(self.domain.process.pid());
+        events::push(at.endpoint, event)
+    }
+}
+
+/// Announces the regions of a claimed receive. `None` if one is not good any more.
+fn announce_receive<'a>(
+    at: &At<'a>,
+    claim: &Claim,
+    pid: u32,
+) -> Option<[Option<Announced<'a>>; super::op::IOV]> {
+    let mut announced = [const { None }; super::op::IOV];
+    let pieces = claim.posted.iov.iter().zip(&claim.posted.keys);
+    for (slot, ((addr, len), key)) in announced.iter_mut().zip(pieces) {
+        let Some(key) = key.filter(|_| *len > 0) else {
+            continue;
+        };
+        let wanted = Use {
+            addr: *addr,
+            len: *len,
+            access: c::FI_RECV | c::FI_READ,
+            domain: at.endpoint.domain.load(Ordering::Relaxed),
+            remote: false,
+        };
+        *slot = Some(hazard::announce(at.segment, pid, key)?);
+        if !regions::allows(at.segment, u64::from(key), &wanted) {
+            return None;
+        }
+    }
+    Some(announced)
+}
+
+/// The plan says that the process dies now, as by SIGKILL.
+fn die() -> ! {
+    // SAFETY: raise(3): no memory is involved.
+    unsafe { libc::raise(libc::SIGKILL) };
+    // Not reached: the signal cannot be held off.
+    std::process::abort()
+}

@@ -1,0 +1,145 @@
+//! A NIC of this process: what it is, what its plan says, what it counts.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+use super::locked;
+use super::process::Process;
+use crate::mem::layout::nic_flags;
+use crate::plan::{Code, NicPlan, OpKind, PollVerdict, PostVerdict, RegVerdict};
+use crate::plan::{Registered, Registration, Schedule};
+use crate::shape::NicSpec;
+use crate::stats::NicStats;
+
+/// A NIC.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    pub(crate) index: usize,
+    pub(crate) spec: NicSpec,
+    plan: Mutex<NicPlan>,
+    /// The plan never says anything: it is not asked.
+    is_plain: bool,
+    /// Set once it is lost or mute.
+    is_silent: AtomicU32,
+    loss: Mutex<Option<Code>>,
+    regions: AtomicU64,
+    region_bytes: AtomicU64,
+    region_pages: AtomicU64,
+}
+
+/// What a size in bytes touches.
+fn pages(len: u64) -> u64 {
+    len.div_ceil(4096)
+}
+
+impl Nic {
+    pub(crate) fn new(index: usize, spec: NicSpec, plan: NicPlan) -> Self {
+        Self {
+            index,
+            spec,
+            is_plain: plan.is_plain(),
+            plan: Mutex::new(plan),
+            is_silent: AtomicU32::new(0),
+            loss: Mutex::new(None),
+            regions: AtomicU64::new(0),
+            region_bytes: AtomicU64::new(0),
+            region_pages: AtomicU64::new(0),
+        }
+    }
+
+    /// The number in addresses.
+    pub(crate) fn number(&self) -> u16 {
+        u16::try_from(self.index).unwrap_or(u16::MAX)
+    }
+
+    pub(crate) fn stats<'a>(&self, process: &'a Process) -> &'a NicStats {
+        process.stats().nic(self.index)
+    }
+
+    /// What becomes of a post that is otherwise fine.
+    pub(crate) fn on_post(&self, process: &Process, kind: OpKind, len: u64) -> PostVerdict {
+        if self.is_plain {
+            return PostVerdict::Accept(Schedule::default());
+        }
+        let mut plan = locked(&self.plan);
+        let mut verdict = plan.on_post(kind, len);
+        if let PostVerdict::Accept(schedule) = &mut verdict {
+            if let Some(bps) = plan.slow_bps() {
+                let wire_ns = u128::from(len) * 8_000_000_000 / u128::from(bps.max(1));
+                schedule.delay_ns += u64::try_from(wire_ns).unwrap_or(u64::MAX / 2);
+            }
+        }
+        let lost = plan.is_lost().then(|| plan.loss());
+        let is_mute = plan.is_mute();
+        drop(plan);
+        if (lost.is_some() || is_mute) && self.is_silent.load(Ordering::Relaxed) == 0 {
+            *locked(&self.loss) = lost;
+            self.is_silent.store(1, Ordering::Relaxed);
+            if let Some(flags) = process.segment().nics.get(self.index) {
+                flags.fetch_or(nic_flags::SILENT, Ordering::Relaxed);
+            }
+        }
+        verdict
+    }
+
+    /// Whether nothing goes out any more, and what becomes of what is pending: the error, or `None`
+    /// if it just stays.
+    pub(crate) fn silence(&self) -> Option<Option<Code>> {
+        (self.is_silent.load(Ordering::Relaxed) != 0).then(|| *locked(&self.loss))
+    }
+
+    pub(crate) fn on_poll(&self) -> PollVerdict {
+        if self.is_plain {
+            return PollVerdict::Go;
+        }
+        locked(&self.plan).on_poll()
+    }
+
+    pub(crate) fn on_readerr(&self) -> bool {
+        !self.is_plain && locked(&self.plan).on_readerr()
+    }
+
+    /// Counts a region in, if the plan lets it: its end of use, or the errno of the refusal.
+    ///
+    /// # Errors
+    /// A positive errno.
+    pub(crate) fn register(&self, process: &Process, len: u64) -> Result<Option<u32>, i32> {
+        let ask = Registration {
+            len,
+            pages: pages(len),
+        };
+        let mut plan = locked(&self.plan);
+        let now = Registered {
+            count: self.regions.load(Ordering::Relaxed),
+            bytes: self.region_bytes.load(Ordering::Relaxed),
+            pages: self.region_pages.load(Ordering::Relaxed),
+        };
+        match plan.on_register(ask, now) {
+            RegVerdict::Fail { errno } => {
+                self.stats(process).injected.fetch_add(1, Ordering::Relaxed);
+                Err(errno)
+            }
+            RegVerdict::Accept { revoke_after } => {
+                self.regions.fetch_add(1, Ordering::Relaxed);
+                self.region_bytes.fetch_add(len, Ordering::Relaxed);
+                self.region_pages.fetch_add(pages(len), Ordering::Relaxed);
+                self.stats(process).regions.fetch_add(1, Ordering::Relaxed);
+                self.stats(process)
+                    .region_bytes
+                    .fetch_add(len, Ordering::Relaxed);
+                Ok(revoke_after)
+            }
+        }
+    }
+
+    /// Counts a region out.
+    pub(crate) fn deregister(&self, process: &Process, len: u64) {
+        self.regions.fetch_sub(1, Ordering::Relaxed);
+        self.region_bytes.fetch_sub(len, Ordering::Relaxed);
+        self.region_pages.fetch_sub(pages(len), Ordering::Relaxed);
+        self.stats(process).regions.fetch_sub(1, Ordering::Relaxed);
+        self.stats(process)
+            .region_bytes
+            .fetch_sub(len, Ordering::Relaxed);
+    }
+}

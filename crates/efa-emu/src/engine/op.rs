@@ -1,0 +1,159 @@
+//! An operation that was posted, and the order in which operations go.
+
+use std::collections::VecDeque;
+
+use super::vector::Target;
+use crate::mem::copy::Piece;
+use crate::mem::receives::Claim;
+use crate::mem::relay;
+use crate::plan::OpFault;
+
+/// Pieces of local memory that one operation can have.
+pub(crate) const IOV: usize = 4;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Send,
+    Write,
+    Read,
+}
+
+/// Local memory.
+#[derive(Clone, Debug)]
+pub(crate) enum Local {
+    /// Pieces with their keys, where a key was given.
+    Pieces {
+        pieces: [Piece; IOV],
+        keys: [Option<u32>; IOV],
+        count: usize,
+    },
+    /// A copy of its own.
+    Inline(Box<[u8]>),
+}
+
+/// Memory of the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Remote {
+    pub(crate) addr: u64,
+    pub(crate) key: u64,
+}
+
+/// How far an operation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    #[default]
+    Bytes,
+    /// The bytes are there; the target is to be told.
+    Tell,
+    /// All is done but the own completion.
+    Complete,
+}
+
+/// An operation.
+#[derive(Debug)]
+pub(crate) struct Op {
+    pub(crate) kind: Kind,
+    pub(crate) context: u64,
+    /// Bits of fi_cq(3) that its completion shows.
+    pub(crate) flags: u64,
+    /// Whether success is told.
+    pub(crate) report: bool,
+    pub(crate) data: Option<u32>,
+    pub(crate) tag: Option<u64>,
+    pub(crate) local: Local,
+    pub(crate) len: u64,
+    pub(crate) remote: Remote,
+    pub(crate) target: Target,
+    /// The doorbell is still to come (FI_MORE).
+    pub(crate) more: bool,
+    /// How it is to go.
+    pub(crate) course: Course,
+    /// How it went so far.
+    pub(crate) state: State,
+}
+
+/// How an operation is to go.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Course {
+    /// Counts the posts of the endpoint.
+    pub(crate) ordinal: u64,
+    /// Goes after operations whose `due` is lower.
+    pub(crate) due: u64,
+    /// Not before, in nanoseconds of the process.
+    pub(crate) not_before: u64,
+    /// So often the receiver is pretended not to be ready.
+    pub(crate) rnr: u32,
+    pub(crate) late_ns: u64,
+    pub(crate) late_remote_ns: u64,
+    pub(crate) fault: OpFault,
+}
+
+/// How an operation went so far.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) stage: Stage,
+    pub(crate) claim: Option<Claim>,
+    pub(crate) under: relay::Under,
+    /// Receiver not ready, so many times.
+    pub(crate) refusals: u32,
+    /// When the peer was first found to be dead.
+    pub(crate) dead_since: Option<u64>,
+}
+
+/// Operations that have not completed, in the order in which they go.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    ops: VecDeque<Op>,
+    posted: u64,
+    /// Operations whose doorbell is still to come.
+    unrung: usize,
+}
+
+impl Line {
+    /// Adds an operation; `hold` later ones may overtake it.
+    pub(crate) fn post(&mut self, mut op: Op, hold: u32) {
+        self.posted += 1;
+        op.course.ordinal = self.posted;
+        op.course.due = self.posted + u64::from(hold);
+        if op.more {
+            self.unrung += 1;
+        } else {
+            self.ring();
+        }
+        let due = op.course.due;
+        let behind = self.ops.iter().rev().take_while(|o| o.course.due > due);
+        let at = self.ops.len() - behind.count();
+        self.ops.insert(at, op);
+    }
+
+    /// The doorbell: everything posted so far goes.
+    pub(crate) fn ring(&mut self) {
+        if self.unrung > 0 {
+            self.ops.iter_mut().for_each(|op| op.more = false);
+            self.unrung = 0;
+        }
+    }
+
+    /// Posts so far.
+    pub(crate) fn posted(&self) -> u64 {
+        self.posted
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut Op> {
+        self.ops.get_mut(index)
+    }
+
+    pub(crate) fn remove(&mut self, index: usize) -> Option<Op> {
+        self.ops.remove(index)
+    }
+
+    /// Everything, first things first.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Op> + '_ {
+        self.ops.drain(..)
+    }
+}

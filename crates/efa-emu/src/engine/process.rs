@@ -1,0 +1,191 @@
+//! What a process has one of: its segment, its NICs, the peers it knows.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::collections::HashMap;
+use std::collections::VecDeque;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Instant;
+
+use super::address::Address;
+use super::endpoint::Ep;
+use super::locked;
+use super::nic::Nic;
+use super::peer::Peer;
+use crate::config::Config;
+use crate::generation::Generation;
+use crate::mem::layout::{ENDPOINTS, Segment};
+use crate::mem::mapping::{self, Mapping};
+use crate::mem::regions::Keys;
+use crate::mem::relay;
+use crate::stats::Stats;
+
+/// What a process has one of. Made at the first look for NICs, and there until the process ends.
+#[derive(Debug)]
+pub(crate) struct Process {
+    config: Config,
+    generation: Generation,
+    id: u64,
+    path: PathBuf,
+    pid: u32,
+    segment: Mapping,
+    started: Instant,
+    keys: Keys,
+    nics: Vec<Nic>,
+    stats: Stats,
+    own: Arc<Peer>,
+    peers: Mutex<HashMap<u64, Weak<Peer>>>,
+    /// Numbers of queue pairs that are free, least recently used first.
+    slots: Mutex<VecDeque<usize>>,
+    serving: Mutex<()>,
+    /// Counts domains and address vectors.
+    next: AtomicU32,
+    /// Endpoints that are enabled, for the device thread.
+    pub(super) endpoints: Mutex<Vec<Arc<Ep>>>,
+}
+
+static PROCESS: OnceLock<Result<Process, String>> = OnceLock::new();
+
+impl Process {
+    /// The one there is; made if there is none yet.
+    ///
+    /// # Errors
+    /// What of the environment is wrong, or why there is no shared memory. It stays so.
+    pub(crate) fn get(
+        loaded_by: impl FnOnce() -> Generation,
+    ) -> Result<&'static Self, &'static str> {
+        let made = PROCESS.get_or_init(|| Self::new(loaded_by()));
+        made.as_ref().map_err(String::as_str)
+    }
+
+    /// The one there is, if it was made.
+    pub(crate) fn existing() -> Option<&'static Self> {
+        PROCESS.get()?.as_ref().ok()
+    }
+
+    fn new(loaded_by: Generation) -> Result<Self, String> {
+        let config = Config::from_environment()?;
+        let dir = config.dir.display().to_string();
+        let (id, path, segment) = mapping::create(&config.dir)
+            .map_err(|error| format!("cannot share memory in {dir}: {error}"))?;
+        let specs = config.shape.nics();
+        let stats = Stats::create(
+            config.stats.as_deref(),
+            &config.process,
+            config.seed,
+            specs.len(),
+        )
+        .map_err(|error| format!("EFA_EMU_STATS: {error}"))?;
+        let nic = |(index, spec): (usize, &crate::shape::NicSpec)| {
+            let plan = config.plan.nic(config.seed, &config.process, index);
+            Nic::new(index, spec.clone(), plan)
+        };
+        Ok(Self {
+            generation: config.generation.unwrap_or(loaded_by),
+            nics: specs.iter().enumerate().map(nic).collect(),
+            keys: Keys::new(id),
+            // Number 0 names a NIC only.
+            slots: Mutex::new((1..ENDPOINTS).collect()),
+            own: Arc::new(Peer::own()),
+            peers: Mutex::default(),
+            serving: Mutex::default(),
+            pid: std::process::id(),
+            started: Instant::now(),
+            next: AtomicU32::new(1),
+            endpoints: Mutex::default(),
+            config,
+            id,
+            path,
+            segment,
+            stats,
+        })
+    }
+
+    pub(crate) const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    pub(crate) const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(crate) fn nics(&self) -> &[Nic] {
+        &self.nics
+    }
+
+    pub(crate) const fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    pub(crate) const fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Nanoseconds since the process began with EFA.
+    pub(crate) fn now_ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// A number that no other domain or vector of this process has.
+    pub(crate) fn number(&self) -> u32 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The number of a queue pair that rested longest.
+    pub(crate) fn take_slot(&self) -> Option<usize> {
+        locked(&self.slots).pop_front()
+    }
+
+    pub(crate) fn return_slot(&self, slot: usize) {
+        locked(&self.slots).push_back(slot);
+    }
+
+    /// The address of a NIC, or of an endpoint on it.
+    pub(crate) fn address(&self, nic: &Nic, qpn: usize, qkey: u32) -> Address {
+        Address {
+            segment: self.id,
+            nic: nic.number(),
+            qpn: u16::try_from(qpn).unwrap_or(0),
+            qkey,
+        }
+    }
+
+    /// The process of an address. `None` if there is no such process (any more).
+    pub(crate) fn peer(&self, segment: u64) -> Option<Arc<Peer>> {
+        if segment == self.id {
+            return Some(Arc::clone(&self.own));
+        }
+        let mut peers = locked(&self.peers);
+        if let Some(peer) = peers.get(&segment).and_then(Weak::upgrade) {
+            return Some(peer);
+        }
+        peers.retain(|_, peer| peer.strong_count() > 0);
+        let mapping = mapping::open(&self.config.dir, segment)?;
+        let peer = Arc::new(Peer::other(mapping, self.config.direct_copies));
+        peers.insert(segment, Arc::downgrade(&peer));
+        Some(peer)
+    }
+
+    /// Helps peers that may not copy by themselves.
+    pub(crate) fn serve(&self) {
+        if let Ok(_only_one) = self.serving.try_lock() {
+            relay::serve(&self.segment, self.pid);
+        }
+    }
+
+    /// Removes the segment's file; those who mapped it keep it. A child of fork(2) removes nothing.
+    pub(crate) fn remove_file(&self) {
+        if self.pid == std::process::id() {
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Which operations go now.
+//!
+//! They go in the order of `due`, which the plan makes differ from the order of posting: an operation
+//! that may be overtaken waits until the others have been posted, or until nothing else goes.
+
+use core::sync::atomic::Ordering;
+use std::sync::{Arc, TryLockError};
+
+use super::address::Address;
+use super::endpoint::{Bound, Ep};
+use super::exec::Went;
+use super::op::{Kind, Line, Op};
+use super::queue::{Completion, failure};
+use crate::mem::events::Happened;
+use crate::plan::{Code, OpFault};
+
+/// Operations that one call lets go.
+const BATCH: usize = 16;
+/// Bytes that one call moves, about.
+const BATCH_BYTES: u64 = 1 << 20;
+
+impl Ep {
+    /// Lets operations go that can. Nothing if another thread is at it.
+    pub(crate) fn progress(&self) {
+        if self.pending.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut line = match self.line.try_lock() {
+            Ok(line) => line,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        let Some(bound) = self.bound() else {
+            return;
+        };
+        match self.domain.nic.silence() {
+            // The process hangs: nothing leaves it.
+            Some(None) => return,
+            Some(Some(code)) => self.fail_all(bound, &mut line, code),
+            None => self.run(bound, &mut line),
+        }
+        self.pending.store(line.len(), Ordering::Release);
+    }
+
+    fn run(&self, bound: &Bound, line: &mut Line) {
+        let now = self.domain.process.now_ns();
+        let (mut gone, mut bytes, mut index) = (0, 0, 0);
+        // Peers to whom an earlier send waits.
+        let mut behind: Vec<Address> = Vec::new();
+        let mut newest = 0;
+        let posted = line.posted();
+        while let Some(op) = line.get_mut(index) {
+            let may_be_overtaken = op.course.due > posted && gone > 0;
+            if may_be_overtaken || gone == BATCH || bytes >= BATCH_BYTES {
+                break;
+            }
+            if !bound.tx.has_room() {
+                let stats = self.domain.nic.stats(self.domain.process);
+                stats.overruns.fetch_add(1, Ordering::Relaxed);
+                break;
+            }
+            let ordered = self.limits.ordered && op.kind == Kind::Send;
+            let waits = op.more
+                || op.course.not_before > now
+                || (ordered && behind.contains(&op.target.address));
+            let went = if waits {
+                Went::Waits
+            } else {
+                self.execute(op, now)
+            };
+            if went == Went::Waits {
+                if ordered {
+                    behind.push(op.target.address);
+                }
+                index += 1;
+                continue;
+            }
+            bytes += op.len;
+            gone += 1;
+            if let Some(mut op) = line.remove(index) {
+                newest = self.count_order(newest, &op);
+                self.give_up(&mut op);
+                self.ended(bound, &op, went, now);
+            }
+        }
+    }
+
+    /// Counts an operation that goes after a later one.
+    fn count_order(&self, newest: u64, op: &Op) -> u64 {
+        if op.course.ordinal < newest {
+            let stats = self.domain.nic.stats(self.domain.process);
+            stats.reordered.fetch_add(1, Ordering::Relaxed);
+        }
+        newest.max(op.course.ordinal)
+    }
+
+    fn fail_all(&self, bound: &Bound, line: &mut Line, code: Code) {
+        let ops: Vec<Op> = line.drain().collect();
+        for mut op in ops {
+            self.give_up(&mut op);
+            self.complete_failed(bound, &op, code);
+        }
+    }
+
+    fn ended(&self, bound: &Bound, op: &Op, went: Went, now: u64) {
+        let stats = self.domain.nic.stats(self.domain.process);
+        match went {
+            Went::Waits => {}
+            Went::Lost => {
+                stats.pending.fetch_sub(1, Ordering::Relaxed);
+            }
+            Went::Failed(code) => self.complete_failed(bound, op, code),
+            Went::Done => {
+                stats.pending.fetch_sub(1, Ordering::Relaxed);
+                let counter = match (op.kind, op.data) {
+                    (Kind::Send, _) => &stats.sends,
+                    (Kind::Read, _) => &stats.reads,
+                    (Kind::Write, None) => &stats.writes,
+                    (Kind::Write, Some(_)) => &stats.writes_data,
+                };
+                counter.fetch_add(1, Ordering::Relaxed);
+                stats.bytes_out.fetch_add(op.len, Ordering::Relaxed);
+                self.complete_well(bound, op, now);
+            }
+        }
+    }
+
+    fn complete_well(&self, bound: &Bound, op: &Op, now: u64) {
+        if !op.report {
+            return;
+        }
+        let completion = Completion {
+            happened: Happened {
+                flags: op.flags,
+                context: op.context,
+                len: op.len,
+                tag: op.tag.unwrap_or(0),
+                ..Happened::default()
+            },
+            vector: None,
+        };
+        let late = op.course.late_ns;
+        let show_at = (late > 0).then(|| now.saturating_add(late));
+        if op.course.fault == OpFault::DuplicateLocal {
+            let stats = self.domain.nic.stats(self.domain.process);
+            stats.duplicates.fetch_add(1, Ordering::Relaxed);
+            bound.tx.push(completion.clone(), show_at);
+        }
+        bound.tx.push(completion, show_at);
+    }
+
+    /// Errors are told whatever was asked for.
+    pub(super) fn complete_failed(&self, bound: &Bound, op: &Op, code: Code) {
+        let stats = self.domain.nic.stats(self.domain.process);
+        stats.pending.fetch_sub(1, Ordering::Relaxed);
+        let happened = Happened {
+            flags: op.flags,
+            context: op.context,
+            tag: op.tag.unwrap_or(0),
+            source: op.target.address.to_source(),
+            error: failure(code),
+            ..Happened::default()
+        };
+        let vector = Some(Arc::clone(&bound.vector));
+        bound.tx.push(Completion { happened, vector }, None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Posting and cancelling receives.
+
+use core::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use ofi_sys::consts as c;
+use ofi_sys::errno as e;
+
+use super::endpoint::Ep;
+use super::locked;
+use super::queue::{Completion, failure};
+use crate::mem::events::Happened;
+use crate::mem::receives::{self, Posted, Queue};
+use crate::mem::regions::{self, Use};
+use crate::mem::{hazard, layout::RECEIVES};
+use crate::plan::{Code, OpKind, PostVerdict};
+
+impl Ep {
+    /// Posts a receive.
+    ///
+    /// # Errors
+    /// A positive errno; EAGAIN if there are as many as the queue holds.
+    pub(crate) fn post_receive(&self, which: Queue, posted: &Posted) -> Result<(), i32> {
+        if self.bound().is_none() {
+            return Err(e::FI_EOPBADSTATE);
+        }
+        self.check_local(posted)?;
+        let process = self.domain.process;
+        let stats = self.domain.nic.stats(process);
+        let _one = locked(&self.receiving);
+        let full = self.receives.load(Ordering::Relaxed) >= self.limits.rx_size as u64;
+        if full {
+            stats.again.fetch_add(1, Ordering::Relaxed);
+            return Err(e::FI_EAGAIN);
+        }
+        match self
+            .domain
+            .nic
+            .on_post(process, OpKind::Recv, posted.room())
+        {
+            PostVerdict::Accept(_) => {}
+            PostVerdict::Again => {
+                stats.again.fetch_add(1, Ordering::Relaxed);
+                stats.injected.fetch_add(1, Ordering::Relaxed);
+                return Err(e::FI_EAGAIN);
+            }
+            PostVerdict::Fail { errno } => {
+                stats.injected.fetch_add(1, Ordering::Relaxed);
+                return Err(errno);
+            }
+        }
+        if !receives::post(self.shared(), which, posted) {
+            stats.again.fetch_add(1, Ordering::Relaxed);
+            return Err(e::FI_EAGAIN);
+        }
+        self.receives.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// On efa-direct every piece needs its region (FI_MR_LOCAL), and it must be a good one.
+    fn check_local(&self, posted: &Posted) -> Result<(), i32> {
+        for ((addr, len), key) in posted.iov.iter().zip(&posted.keys) {
+            if *len == 0 {
+                continue;
+            }
+            let Some(key) = *key else {
+                if self.is_direct() {
+                    return Err(e::FI_EINVAL);
+                }
+                continue;
+            };
+            let segment = self.domain.process.segment();
+            let wanted = Use {
+                addr: *addr,
+                len: *len,
+                access: c::FI_RECV | c::FI_READ,
+                domain: self.domain.number,
+                remote: false,
+            };
+            let _announced = hazard::announce(segment, self.domain.process.pid(), key);
+            if !regions::allows(segment, u64::from(key), &wanted) {
+                return Err(e::FI_EINVAL);
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels the receive of a context. Whether there was one that no message had.
+    ///
+    /// # Errors
+    /// ENOSYS: efa-direct cannot (providers.md 6).
+    pub(crate) fn cancel(&self, context: u64) -> Result<bool, i32> {
+        if self.is_direct() {
+            return Err(e::FI_ENOSYS);
+        }
+        let bound = self.bound().ok_or(e::FI_EOPBADSTATE)?;
+        let shared = self.shared();
+        let held = shared.lock.acquire(self.domain.process.pid());
+        let fits = |posted: &Posted| posted.context == context;
+        let found = [(Queue::Untagged, c::FI_MSG), (Queue::Tagged, c::FI_TAGGED)]
+            .into_iter()
+            .find_map(|(which, kind)| receives::cancel(shared, which, fits).map(|p| (p, kind)));
+        drop(held);
+        let Some((posted, kind)) = found else {
+            return Ok(false);
+        };
+        self.receives.fetch_sub(1, Ordering::Relaxed);
+        let happened = Happened {
+            flags: c::FI_RECV | kind,
+            context: posted.context,
+            error: failure(Code {
+                err: e::FI_ECANCELED,
+                ..Code::FLUSHED
+            }),
+            ..Happened::default()
+        };
+        let vector = Some(Arc::clone(&bound.vector));
+        bound.rx.push(Completion { happened, vector }, None);
+        Ok(true)
+    }
+}
+
+/// Receives in the segment outlast their completions by what senders are doing with them.
+const _: () = assert!(RECEIVES >= 2 * 4096);

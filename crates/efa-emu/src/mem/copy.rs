@@ -1,0 +1,245 @@
+//! Moving bytes between this process and a peer, without the peer's help: process_vm_readv(2) and
+//! process_vm_writev(2), as a device would; within a process, memmove.
+
+use core::ffi::c_void;
+use std::io;
+
+/// A piece of memory: address and length.
+pub(crate) type Piece = (u64, u64);
+
+/// Pieces that one call moves, on each side.
+const PIECES: usize = 8;
+
+/// Which way bytes go, seen from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// Into the peer.
+    Out,
+    /// From the peer.
+    In,
+}
+
+/// Whose memory the other side is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// This process.
+    Own,
+    /// Another one.
+    Process(u32),
+}
+
+/// Walks over a list of pieces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a> {
+    rest: &'a [Piece],
+    /// Bytes of the first piece that are behind.
+    offset: u64,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the start of a list, `skip` bytes further on.
+    pub(crate) fn new(list: &'a [Piece], skip: u64) -> Self {
+        let mut cursor = Self {
+            rest: list,
+            offset: 0,
+        };
+        cursor.advance(skip);
+        cursor
+    }
+
+    fn advance(&mut self, mut by: u64) {
+        while let Some(((_, len), rest)) = self.rest.split_first() {
+            let left = len - self.offset;
+            if by < left {
+                self.offset += by;
+                return;
+            }
+            by -= left;
+            self.offset = 0;
+            self.rest = rest;
+        }
+    }
+
+    /// The next pieces, at most `limit` bytes in all.
+    fn pieces(&self, mut limit: u64, into: &mut [libc::iovec; PIECES]) -> (usize, u64) {
+        let (mut count, mut bytes) = (0, 0);
+        let mut offset = self.offset;
+        for (addr, len) in self.rest {
+            let take = (len - offset).min(limit);
+            let Some(slot) = into.get_mut(count) else {
+                break;
+            };
+            if take > 0 {
+                *slot = libc::iovec {
+                    iov_base: pointer(addr + offset),
+                    iov_len: usize::try_from(take).unwrap_or(usize::MAX),
+                };
+                count += 1;
+                bytes += take;
+                limit -= take;
+            }
+            offset = 0;
+        }
+        (count, bytes)
+    }
+
+    /// The next piece.
+    fn first(&self) -> Option<Piece> {
+        let (addr, len) = self.rest.first()?;
+        Some((addr + self.offset, len - self.offset))
+    }
+}
+
+/// A registered address, as somebody gave it.
+fn pointer(addr: u64) -> *mut c_void {
+    let addr = usize::try_from(addr).unwrap_or(0);
+    core::ptr::with_exposed_provenance_mut(addr)
+}
+
+/// Moves `len` bytes between a list of pieces of this process and one of another.
+///
+/// # Errors
+/// The system refuses (EPERM), the process is gone (ESRCH), or there is no such memory (EFAULT).
+///
+/// # Safety
+/// The local pieces are memory of this process that may be read (out) or written (in) now, and so are
+/// the others if they are this process' own: regions are checked and announced before.
+pub(crate) unsafe fn transfer(
+    side: Side,
+    direction: Direction,
+    (local, remote): (&[Piece], &[Piece]),
+    len: u64,
+) -> io::Result<()> {
+    let (mut near, mut far) = (Cursor::new(local, 0), Cursor::new(remote, 0));
+    let mut left = len;
+    while left > 0 {
+        let moved = match side {
+            // SAFETY: the caller's promise.
+            Side::Own => unsafe { within(direction, &near, &far, left) },
+            // SAFETY: the caller's promise.
+            Side::Process(pid) => unsafe { across(pid, direction, (&near, &far), left) }?,
+        };
+        if moved == 0 {
+            return Err(io::Error::from_raw_os_error(libc::EFAULT));
+        }
+        near.advance(moved);
+        far.advance(moved);
+        left -= moved;
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As [`transfer`], both lists.
+unsafe fn within(direction: Direction, near: &Cursor<'_>, far: &Cursor<'_>, left: u64) -> u64 {
+    let (Some(near), Some(far)) = (near.first(), far.first()) else {
+        return 0;
+    };
+    let len = near.1.min(far.1).min(left);
+    let count = usize::try_from(len).unwrap_or(0);
+    let (from, into) = match direction {
+        Direction::Out => (near.0, far.0),
+        Direction::In => (far.0, near.0),
+    };
+    let (from, into) = (pointer(from).cast::<u8>(), pointer(into).cast::<u8>());
+    // SAFETY: the caller's promise; memmove, so that a buffer may be sent to itself.
+    unsafe { core::ptr::copy(from, into, count) };
+    len
+}
+
+/// # Safety
+/// As [`transfer`], the near list.
+unsafe fn across(
+    pid: u32,
+    direction: Direction,
+    (near, far): (&Cursor<'_>, &Cursor<'_>),
+    left: u64,
+) -> io::Result<u64> {
+    const NONE: libc::iovec = libc::iovec {
+        iov_base: core::ptr::null_mut(),
+        iov_len: 0,
+    };
+    let (mut local, mut remote) = ([NONE; PIECES], [NONE; PIECES]);
+    let (near_count, near_bytes) = near.pieces(left, &mut local);
+    let (far_count, far_bytes) = far.pieces(near_bytes, &mut remote);
+    let (near_count, _) = if far_bytes < near_bytes {
+        near.pieces(far_bytes, &mut local)
+    } else {
+        (near_count, near_bytes)
+    };
+    let pid = libc::pid_t::try_from(pid).unwrap_or(0);
+    let (near_count, far_count) = (near_count as libc::c_ulong, far_count as libc::c_ulong);
+    let (near, far) = (local.as_ptr(), remote.as_ptr());
+    let moved = match direction {
+        // SAFETY: process_vm_writev(2): arrays of that many pieces; the near ones are the caller's
+        // promise, the far ones are checked by the kernel.
+        Direction::Out => unsafe {
+            libc::process_vm_writev(pid, near, near_count, far, far_count, 0)
+        },
+        // SAFETY: process_vm_readv(2): as above.
+        Direction::In => unsafe {
+            libc::process_vm_readv(pid, near, near_count, far, far_count, 0)
+        },
+    };
+    u64::try_from(moved).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(bytes: &[u8]) -> Piece {
+        (
+            bytes.as_ptr().expose_provenance() as u64,
+            bytes.len() as u64,
+        )
+    }
+
+    fn scattered(side: Side) {
+        let from: Vec<u8> = (0..100).collect();
+        let into = vec![0_u8; 100];
+        let (left, right) = from.split_at(33);
+        let mut targets: Vec<&[u8]> = Vec::new();
+        let (a, rest) = into.split_at(10);
+        let (b, c) = rest.split_at(80);
+        targets.extend([a, &b[..0], b, c]);
+        let local = [piece(left), piece(right)];
+        let remote: Vec<Piece> = targets.into_iter().map(piece).collect();
+        let mut into = core::hint::black_box(into);
+        // SAFETY: both lists are the vectors above, which nobody else uses.
+        unsafe { transfer(side, Direction::Out, (&local, &remote), 100) }.expect("a copy");
+        assert_eq!(into, from);
+        into.fill(9);
+        // SAFETY: as above.
+        unsafe { transfer(side, Direction::In, (&local, &remote), 50) }.expect("a copy");
+        assert_eq!(from[..50], [9; 50]);
+        assert_eq!(from[50], 50);
+    }
+
+    #[test]
+    fn pieces_need_not_match() {
+        scattered(Side::Own);
+        scattered(Side::Process(std::process::id()));
+    }
+
+    #[test]
+    fn the_kernel_says_what_is_wrong() {
+        let bytes = [1_u8; 8];
+        let own = Side::Process(std::process::id());
+        // SAFETY: the near list is the array above; the far one is nothing, which the kernel sees.
+        let error = unsafe { transfer(own, Direction::Out, (&[piece(&bytes)], &[(64, 8)]), 8) };
+        assert_eq!(
+            error.expect_err("nothing is there").raw_os_error(),
+            Some(libc::EFAULT)
+        );
+        let mut child = std::process::Command::new("true").spawn().expect("true");
+        let gone = Side::Process(child.id());
+        child.wait().expect("wait");
+        // SAFETY: as above.
+        let error = unsafe { transfer(gone, Direction::In, (&[piece(&bytes)], &[(64, 8)]), 8) };
+        assert_eq!(
+            error.expect_err("nobody is there").raw_os_error(),
+            Some(libc::ESRCH)
+        );
+    }
+}

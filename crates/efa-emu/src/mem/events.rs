@@ -1,0 +1,94 @@
+//! What peers did to an endpoint: a queue of many producers, under the endpoint's lock, and one
+//! consumer, the owner.
+
+use core::sync::atomic::Ordering;
+
+use super::layout::{EVENTS, Endpoint, Event};
+
+/// An event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Happened {
+    pub(crate) flags: u64,
+    pub(crate) context: u64,
+    pub(crate) buf: u64,
+    pub(crate) len: u64,
+    pub(crate) data: u64,
+    pub(crate) tag: u64,
+    /// Segment, and NIC and number of the endpoint that did it.
+    pub(crate) source: [u64; 2],
+    /// errno and the provider's number, if it went wrong.
+    pub(crate) error: Option<(u16, u16)>,
+    pub(crate) excess: u64,
+}
+
+fn place(endpoint: &Endpoint, index: u64) -> &Event {
+    let masked = usize::try_from(index).unwrap_or(0) & (EVENTS - 1);
+    &endpoint.events[masked]
+}
+
+/// Events that can still be added.
+pub(crate) fn room(endpoint: &Endpoint) -> u64 {
+    let head = endpoint.event_head.load(Ordering::Acquire);
+    let unread = endpoint
+        .event_tail
+        .load(Ordering::Relaxed)
+        .wrapping_sub(head);
+    u64::from(endpoint.event_capacity.load(Ordering::Relaxed)).saturating_sub(unread)
+}
+
+/// Adds an event; `false` if the queue is full. Under the endpoint's lock.
+pub(crate) fn push(endpoint: &Endpoint, event: &Happened) -> bool {
+    if room(endpoint) == 0 {
+        return false;
+    }
+    let tail = endpoint.event_tail.load(Ordering::Relaxed);
+    let into = place(endpoint, tail);
+    into.flags.store(event.flags, Ordering::Relaxed);
+    into.context.store(event.context, Ordering::Relaxed);
+    into.buf.store(event.buf, Ordering::Relaxed);
+    into.len.store(event.len, Ordering::Relaxed);
+    into.data.store(event.data, Ordering::Relaxed);
+    into.tag.store(event.tag, Ordering::Relaxed);
+    let [segment, number] = &into.source;
+    segment.store(event.source[0], Ordering::Relaxed);
+    number.store(event.source[1], Ordering::Relaxed);
+    let error = event
+        .error
+        .map_or(0, |(err, prov)| u64::from(err) | (u64::from(prov) << 16));
+    into.error.store(error, Ordering::Relaxed);
+    into.excess.store(event.excess, Ordering::Relaxed);
+    endpoint
+        .event_tail
+        .store(tail.wrapping_add(1), Ordering::Release);
+    true
+}
+
+/// Takes the first event. The owner only, one thread at a time.
+pub(crate) fn pop(endpoint: &Endpoint) -> Option<Happened> {
+    let head = endpoint.event_head.load(Ordering::Relaxed);
+    if head == endpoint.event_tail.load(Ordering::Acquire) {
+        return None;
+    }
+    let from = place(endpoint, head);
+    let [segment, number] = &from.source;
+    let error = from.error.load(Ordering::Relaxed);
+    let half = |value: u64| u16::try_from(value & 0xffff).unwrap_or(0);
+    let event = Happened {
+        flags: from.flags.load(Ordering::Relaxed),
+        context: from.context.load(Ordering::Relaxed),
+        buf: from.buf.load(Ordering::Relaxed),
+        len: from.len.load(Ordering::Relaxed),
+        data: from.data.load(Ordering::Relaxed),
+        tag: from.tag.load(Ordering::Relaxed),
+        source: [
+            segment.load(Ordering::Relaxed),
+            number.load(Ordering::Relaxed),
+        ],
+        error: (error != 0).then(|| (half(error), half(error >> 16))),
+        excess: from.excess.load(Ordering::Relaxed),
+    };
+    endpoint
+        .event_head
+        .store(head.wrapping_add(1), Ordering::Release);
+    Some(event)
+}

@@ -1,0 +1,59 @@
+//! Operations that are using a region now: closing a region waits for them, as deregistration waits
+//! for a device.
+//!
+//! An entry is the user's process (high) and the key (low). Who uses a region announces it first and
+//! looks at the key then; who closes one takes the key away first and looks at the entries then. With
+//! both in one total order, one of the two sees the other.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::thread::yield_now;
+
+use super::alive::is_running;
+use super::layout::{HAZARDS, Segment};
+
+/// The use ends when this goes.
+#[derive(Debug)]
+pub(crate) struct Announced<'a>(&'a AtomicU64);
+
+impl Drop for Announced<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// Says that an operation is about to use a key of a segment. `None` if too many do.
+pub(crate) fn announce(segment: &Segment, own_pid: u32, key: u32) -> Option<Announced<'_>> {
+    let entry = (u64::from(own_pid) << 32) | u64::from(key);
+    // Start somewhere else for each key: neighbours seldom meet.
+    let start = usize::try_from(key.wrapping_mul(0x9e37_79b1) >> 24).unwrap_or(0);
+    (0..HAZARDS).find_map(|i| {
+        let slot = segment.hazards.get((start + i) % HAZARDS)?;
+        slot.compare_exchange(0, entry, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+            .then_some(Announced(slot))
+    })
+}
+
+/// Waits until nobody who lives uses a key.
+pub(crate) fn wait(segment: &Segment, key: u32) {
+    for slot in &segment.hazards {
+        let mut rounds = 0_u32;
+        loop {
+            let entry = slot.load(Ordering::SeqCst);
+            if entry == 0 || entry & 0xffff_ffff != u64::from(key) {
+                break;
+            }
+            rounds = rounds.wrapping_add(1);
+            let user = u32::try_from(entry >> 32).unwrap_or(0);
+            if rounds % 256 == 0 && !is_running(user) {
+                // Gone with its process; whoever noticed too has freed the entry.
+                let mine = slot.compare_exchange(entry, 0, Ordering::SeqCst, Ordering::Relaxed);
+                if mine.is_ok() {
+                    break;
+                }
+                continue;
+            }
+            yield_now();
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The segment of a process: what is where in its file.
+//!
+//! Everything is an atomic, so a segment can be borrowed while others write it, and bytes of a peer
+//! can at worst be wrong numbers. A fresh file is all zeros, which is a valid empty segment; pages
+//! that nobody touches cost nothing.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::lock::Lock;
+
+/// First word of a segment; the digits count the layout's versions.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu01");
+
+/// Bits of a key that name the slot of its region; the others are its generation.
+pub(crate) const REGION_BITS: u32 = 18;
+/// Regions that a process can have.
+pub(crate) const REGIONS: usize = 1 << REGION_BITS;
+/// Operations that can use a process' regions at one time.
+pub(crate) const HAZARDS: usize = 256;
+/// Addresses that all address vectors of a process can have, with room for hashing.
+pub(crate) const KNOWN: usize = 1 << 17;
+/// Endpoints that a process can have.
+pub(crate) const ENDPOINTS: usize = 1024;
+/// NICs that a process can have.
+pub(crate) const NICS: usize = crate::config::NICS_MAX;
+/// Receives that an endpoint can have posted or being filled.
+pub(crate) const RECEIVES: usize = 1 << 13;
+/// Events that an endpoint can have unread.
+pub(crate) const EVENTS: usize = 1 << 12;
+/// Segments of one receive.
+pub(crate) const RECEIVE_IOV: usize = 4;
+/// Copies that can be under way where the system permits no direct ones.
+pub(crate) const RELAYS: usize = 16;
+/// Bytes of one such copy.
+pub(crate) const RELAY_BYTES: usize = 1 << 16;
+
+/// A segment.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Segment {
+    /// [`MAGIC`], written last.
+    pub(crate) magic: AtomicU64,
+    /// The owner, and when it started.
+    pub(crate) pid: AtomicU32,
+    pub(crate) reserved: AtomicU32,
+    pub(crate) started: AtomicU64,
+    /// Whether a relay waits to be served.
+    pub(crate) asked: AtomicU32,
+    pub(crate) padding: AtomicU32,
+    /// [`nic_flags`] of the owner's NICs.
+    pub(crate) nics: [AtomicU32; NICS],
+    pub(crate) hazards: [AtomicU64; HAZARDS],
+    pub(crate) regions: [Region; REGIONS],
+    pub(crate) known: [AtomicU64; KNOWN],
+    pub(crate) endpoints: [Endpoint; ENDPOINTS],
+    pub(crate) relays: [Relay; RELAYS],
+}
+
+/// A registered region. Only its owner writes it, but for `uses_left`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Region {
+    /// [`LIVE`](super::regions::LIVE) and the key, or 0.
+    pub(crate) key: AtomicU64,
+    pub(crate) base: AtomicU64,
+    pub(crate) len: AtomicU64,
+    /// Access bits of fi_mr(3), all below 2^32.
+    pub(crate) access: AtomicU32,
+    /// The domain it belongs to.
+    pub(crate) domain: AtomicU32,
+    /// Remote uses before the key is revoked, plus one; 0 for no such end.
+    pub(crate) uses_left: AtomicU64,
+}
+
+/// An endpoint, as peers see it.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// Guards claims of receives and the tail of events.
+    pub(crate) lock: Lock,
+    /// 1 while it takes part.
+    pub(crate) enabled: AtomicU32,
+    pub(crate) qkey: AtomicU32,
+    pub(crate) nic: AtomicU32,
+    pub(crate) domain: AtomicU32,
+    /// The address vector that says whom it knows.
+    pub(crate) vector: AtomicU32,
+    /// [`flags`](super::layout::flags).
+    pub(crate) flags: AtomicU32,
+    pub(crate) event_capacity: AtomicU32,
+    /// Untagged and tagged.
+    pub(crate) receives: [Receives; 2],
+    pub(crate) event_head: AtomicU64,
+    pub(crate) event_tail: AtomicU64,
+    pub(crate) events: [Event; EVENTS],
+}
+
+/// What a NIC is.
+pub(crate) mod nic_flags {
+    /// It is lost, or its process hangs: nobody gets an answer.
+    pub(crate) const SILENT: u32 = 1;
+}
+
+/// What an endpoint is.
+pub(crate) mod flags {
+    /// Of the fabric efa-direct.
+    pub(crate) const DIRECT: u32 = 1;
+    /// Writes with immediate consume no posted receive.
+    pub(crate) const UNSOLICITED: u32 = 2;
+}
+
+/// A queue of posted receives.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Receives {
+    /// First one that may be posted; counts up for ever.
+    pub(crate) head: AtomicU64,
+    /// Next one to be posted.
+    pub(crate) tail: AtomicU64,
+    pub(crate) entries: [Receive; RECEIVES],
+}
+
+/// A posted receive.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Receive {
+    /// [`super::receives::State`].
+    pub(crate) state: AtomicU32,
+    /// Who claimed it.
+    pub(crate) claimer: AtomicU32,
+    /// The owner's context.
+    pub(crate) context: AtomicU64,
+    pub(crate) tag: AtomicU64,
+    pub(crate) ignore: AtomicU64,
+    /// Address, length, and [`LIVE`](super::regions::LIVE) with the key if one was given.
+    pub(crate) iov: [[AtomicU64; 3]; RECEIVE_IOV],
+}
+
+/// Something that a peer's operation did to an endpoint.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Event {
+    /// Bits of fi_cq(3).
+    pub(crate) flags: AtomicU64,
+    /// Of the receive that it used, or 0.
+    pub(crate) context: AtomicU64,
+    pub(crate) buf: AtomicU64,
+    pub(crate) len: AtomicU64,
+    pub(crate) data: AtomicU64,
+    pub(crate) tag: AtomicU64,
+    /// Who did it: segment, and NIC and number of the endpoint.
+    pub(crate) source: [AtomicU64; 2],
+    /// errno (low) and the provider's number (high), or 0.
+    pub(crate) error: AtomicU64,
+    /// Bytes that did not fit.
+    pub(crate) excess: AtomicU64,
+}
+
+/// A copy that the owner of the memory makes for a peer.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Relay {
+    /// Who uses it, or 0.
+    pub(crate) user: AtomicU32,
+    /// [`super::relay::Stage`].
+    pub(crate) stage: AtomicU32,
+    /// Where the bytes belong in the owner's memory.
+    pub(crate) addr: AtomicU64,
+    pub(crate) len: AtomicU64,
+    /// [`LIVE`](super::regions::LIVE) and key of the region, or 0 for a claimed receive.
+    pub(crate) key: AtomicU64,
+    /// Endpoint, queue and index of the claimed receive.
+    pub(crate) receive: AtomicU64,
+    pub(crate) bytes: [AtomicU64; RELAY_BYTES / 8],
+}
+
+const _: () = {
+    assert!(size_of::<Region>() == 40);
+    assert!(size_of::<Receive>() == 128);
+    assert!(size_of::<Event>() == 80);
+    // Sparse, but the address space of 64 peers must hold it.
+    assert!(size_of::<Segment>() < 4 << 30);
+    assert!(RECEIVES.is_power_of_two() && EVENTS.is_power_of_two() && KNOWN.is_power_of_two());
+    // Numbers of queue pairs have 16 bits.
+    assert!(ENDPOINTS <= 1 << 16);
+};

@@ -1,0 +1,206 @@
+//! Creating a segment, finding that of a peer, and removing those of processes that died.
+
+use core::ffi::c_void;
+use core::ops::Deref;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::alive::Incarnation;
+use super::layout::{MAGIC, Segment};
+
+/// A mapped segment.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    segment: NonNull<Segment>,
+}
+
+// SAFETY: the mapping is shared memory whose every field is an atomic.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Deref for Mapping {
+    type Target = Segment;
+
+    fn deref(&self) -> &Segment {
+        // SAFETY: mapped with the size of a segment until drop; all bytes are valid atomics.
+        unsafe { self.segment.as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mmap gave this address and length; nothing borrows the segment any more.
+        unsafe { libc::munmap(self.segment.as_ptr().cast(), size_of::<Segment>()) };
+    }
+}
+
+/// The name of a segment's file.
+fn path_of(dir: &Path, id: u64) -> PathBuf {
+    dir.join(format!("{}{id:016x}", prefix()))
+}
+
+/// Names start with whom they belong to: nobody else's are looked at.
+fn prefix() -> String {
+    // SAFETY: geteuid(2) always succeeds.
+    let uid = unsafe { libc::geteuid() };
+    format!("efa-emu-{uid}-")
+}
+
+/// 64 bits that no other process has.
+///
+/// # Errors
+/// The system has no randomness to give.
+pub(crate) fn random() -> io::Result<u64> {
+    let mut bytes = [0_u8; 8];
+    // SAFETY: getrandom(2): the buffer has that many bytes.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got == 8 {
+        Ok(u64::from_ne_bytes(bytes))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Creates the segment of this process, and removes those of the dead.
+///
+/// # Errors
+/// The directory cannot be written, or has no room.
+pub(crate) fn create(dir: &Path) -> io::Result<(u64, PathBuf, Mapping)> {
+    remove_stale(dir);
+    let id = random()?;
+    let path = path_of(dir, id);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
+    let made = file
+        .set_len(size_of::<Segment>() as u64)
+        .and_then(|()| map(&file));
+    let mapping = made.inspect_err(|_| drop(fs::remove_file(&path)))?;
+    let own = Incarnation::own();
+    mapping.pid.store(own.pid, Ordering::Relaxed);
+    mapping.started.store(own.started, Ordering::Relaxed);
+    mapping.magic.store(MAGIC, Ordering::Release);
+    Ok((id, path, mapping))
+}
+
+/// Maps the segment of a peer. `None` if there is none, or nobody's whom we may trust.
+pub(crate) fn open(dir: &Path, id: u64) -> Option<Mapping> {
+    open_file(&path_of(dir, id))
+}
+
+fn open_file(path: &Path) -> Option<Mapping> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
+        .ok()?;
+    let metadata = file.metadata().ok()?;
+    // SAFETY: geteuid(2) always succeeds.
+    let own = unsafe { libc::geteuid() };
+    // A shorter file would be a signal at the first touch beyond its end.
+    if metadata.uid() != own || metadata.len() != size_of::<Segment>() as u64 {
+        return None;
+    }
+    let mapping = map(&file).ok()?;
+    (mapping.magic.load(Ordering::Acquire) == MAGIC).then_some(mapping)
+}
+
+/// Who owns a segment.
+pub(crate) fn owner(segment: &Segment) -> Incarnation {
+    Incarnation {
+        pid: segment.pid.load(Ordering::Relaxed),
+        started: segment.started.load(Ordering::Relaxed),
+    }
+}
+
+fn map(file: &File) -> io::Result<Mapping> {
+    let len = size_of::<Segment>();
+    // SAFETY: a new shared mapping of a file of that length, at an address of the kernel's choice.
+    let address = unsafe {
+        libc::mmap(
+            core::ptr::null_mut(),
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_NORESERVE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    not_dumped(address, len);
+    let segment = NonNull::new(address.cast::<Segment>());
+    segment
+        .map(|segment| Mapping { segment })
+        .ok_or_else(|| io::Error::other("mapped at address 0"))
+}
+
+/// Gigabytes of nothing do not belong into a core dump.
+fn not_dumped(address: *mut c_void, len: usize) {
+    // SAFETY: the mapping just made; the advice changes no contents.
+    unsafe { libc::madvise(address, len, libc::MADV_DONTDUMP) };
+}
+
+/// Removes segments of this user whose processes are gone.
+fn remove_stale(dir: &Path) {
+    let prefix = prefix();
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(&prefix) {
+            continue;
+        }
+        // One that cannot be opened is being made just now, or not ours to judge.
+        let is_stale = open_file(&entry.path()).is_some_and(|segment| !owner(&segment).is_alive());
+        if is_stale {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_sees_what_the_owner_wrote() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (id, path, own) = create(dir.path()).expect("a segment");
+        own.known[3].store(7, Ordering::Relaxed);
+        let peer = open(dir.path(), id).expect("the segment");
+        assert_eq!(peer.known[3].load(Ordering::Relaxed), 7);
+        assert!(owner(&peer).is_alive());
+        assert!(open(dir.path(), id ^ 1).is_none());
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn what_the_dead_left_is_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (_, stale, mapping) = create(dir.path()).expect("a segment");
+        mapping.started.store(1, Ordering::Relaxed);
+        let foreign = dir.path().join("efa-emu-of-somebody-else");
+        fs::write(&foreign, "x").expect("a file");
+        let (_, path, _mapping) = create(dir.path()).expect("a segment");
+        assert!(!stale.exists() && path.exists() && foreign.exists());
+    }
+
+    #[test]
+    fn files_that_are_no_segments_are_nobody() {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(path_of(dir.path(), 9), vec![0; 4096]).expect("a file");
+        assert!(open(dir.path(), 9).is_none());
+    }
+}

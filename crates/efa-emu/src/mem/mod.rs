@@ -1,0 +1,27 @@
+//! What processes share: one file of memory each, which peers map and use without the owner's help.
+//!
+//! | file | what |
+//! |---|---|
+//! | `layout` | the segment: header, regions, who is known to whom, endpoints |
+//! | `lock` | a spin lock that survives the death of its holder |
+//! | `alive` | whether a process still runs |
+//! | `mapping` | creating, finding and cleaning up segments |
+//! | `regions` | registered memory, by keys that go stale |
+//! | `hazard` | operations that are using a region now |
+//! | `known` | which addresses an address vector has |
+//! | `receives` | posted receives, claimed by senders |
+//! | `events` | what happened to an endpoint because of its peers |
+//! | `copy` | moving bytes between processes |
+//! | `relay` | moving bytes where the system permits no direct copy |
+
+pub(crate) mod alive;
+pub(crate) mod copy;
+pub(crate) mod events;
+pub(crate) mod hazard;
+pub(crate) mod known;
+pub(crate) mod layout;
+pub(crate) mod lock;
+pub(crate) mod mapping;
+pub(crate) mod receives;
+pub(crate) mod regions;
+pub(crate) mod relay;
