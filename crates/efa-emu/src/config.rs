@@ -144,7 +144,10 @@ fn shape(lookup: Lookup<'_>) -> Result<Shape, String> {
         Some(name) => Shape::by_name(&name).map_err(|error| format!("EFA_EMU_SHAPE: {error}"))?,
         None => {
             let nics = parsed(lookup, "EFA_EMU_NICS", "a number of NICs")?;
-            Shape::simple(nics.unwrap_or(NICS_DEFAULT))
+            match nics.unwrap_or(NICS_DEFAULT) {
+                nics @ 1..=NICS_MAX => Shape::simple(nics),
+                nics => return Err(wrong("EFA_EMU_NICS", &nics.to_string(), "1 to 64")),
+            }
         }
     };
     match shape.nics().len() {
@@ -216,8 +219,7 @@ mod tests {
             ("FI_EFA_TX_SIZE", "0"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
-            let named = error.contains(name) || error.contains("NICs");
-            assert!(named, "{name}={value}: {error}");
+            assert!(error.contains(name), "{name}={value}: {error}");
         }
     }
 }

@@ -190,7 +190,7 @@ impl Ep {
         if happened.flags & c::FI_RECV == 0 && happened.context == 0 {
             return;
         }
-        self.receives.fetch_sub(1, Ordering::Relaxed);
+        self.receive_ended();
         let stats = self.domain.nic.stats(self.domain.process);
         stats.recvs.fetch_add(1, Ordering::Relaxed);
         stats.bytes_in.fetch_add(happened.len, Ordering::Relaxed);
@@ -253,6 +253,7 @@ impl Ep {
             (Receives::Tagged, c::FI_TAGGED),
         ] {
             while let Some(posted) = receives::cancel(shared, which, |_| true) {
+                self.receive_ended();
                 let happened = Happened {
                     flags: c::FI_RECV | kind,
                     context: posted.context,

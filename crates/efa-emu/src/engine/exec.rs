@@ -53,7 +53,7 @@ impl Ep {
     /// Takes an operation as far as it goes now.
     pub(super) fn execute(&self, op: &mut Op, now: u64) -> Went {
         match op.course.fault {
-            OpFault::Kill => die(),
+            OpFault::Kill => self.die(),
             OpFault::Lost => return Went::Lost,
             OpFault::Error {
                 code,
@@ -405,6 +405,16 @@ impl Ep {
         }
     }
 
+    /// The plan says that the process dies now, as by SIGKILL.
+    fn die(&self) -> ! {
+        // Whether it could be written down makes no difference any more.
+        drop(self.domain.process.stats().mark_killed());
+        // SAFETY: raise(3): no memory is involved.
+        unsafe { libc::raise(libc::SIGKILL) };
+        // Not reached: the signal cannot be held off.
+        std::process::abort()
+    }
+
     fn push(&self, at: &At<'_>, event: &Happened) -> bool {
         let _held = at.endpoint.lock.acquire(self.domain.process.pid());
         events::push(at.endpoint, event)
@@ -436,12 +446,4 @@ fn announce_receive<'a>(
         }
     }
     Some(announced)
-}
-
-/// The plan says that the process dies now, as by SIGKILL.
-fn die() -> ! {
-    // SAFETY: raise(3): no memory is involved.
-    unsafe { libc::raise(libc::SIGKILL) };
-    // Not reached: the signal cannot be held off.
-    std::process::abort()
 }

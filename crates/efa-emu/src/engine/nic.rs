@@ -123,10 +123,10 @@ impl Nic {
                 self.regions.fetch_add(1, Ordering::Relaxed);
                 self.region_bytes.fetch_add(len, Ordering::Relaxed);
                 self.region_pages.fetch_add(pages(len), Ordering::Relaxed);
-                self.stats(process).regions.fetch_add(1, Ordering::Relaxed);
-                self.stats(process)
-                    .region_bytes
-                    .fetch_add(len, Ordering::Relaxed);
+                let stats = self.stats(process);
+                stats.regions.fetch_add(1, Ordering::Relaxed);
+                stats.regions_bytes.fetch_add(len, Ordering::Relaxed);
+                stats.regions_pages.fetch_add(pages(len), Ordering::Relaxed);
                 Ok(revoke_after)
             }
         }
@@ -137,9 +137,9 @@ impl Nic {
         self.regions.fetch_sub(1, Ordering::Relaxed);
         self.region_bytes.fetch_sub(len, Ordering::Relaxed);
         self.region_pages.fetch_sub(pages(len), Ordering::Relaxed);
-        self.stats(process).regions.fetch_sub(1, Ordering::Relaxed);
-        self.stats(process)
-            .region_bytes
-            .fetch_sub(len, Ordering::Relaxed);
+        let stats = self.stats(process);
+        stats.regions.fetch_sub(1, Ordering::Relaxed);
+        stats.regions_bytes.fetch_sub(len, Ordering::Relaxed);
+        stats.regions_pages.fetch_sub(pages(len), Ordering::Relaxed);
     }
 }

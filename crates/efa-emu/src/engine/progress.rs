@@ -119,7 +119,11 @@ impl Ep {
                     (Kind::Write, Some(_)) => &stats.writes_data,
                 };
                 counter.fetch_add(1, Ordering::Relaxed);
-                stats.bytes_out.fetch_add(op.len, Ordering::Relaxed);
+                let bytes = match op.kind {
+                    Kind::Read => &stats.bytes_in,
+                    Kind::Send | Kind::Write => &stats.bytes_out,
+                };
+                bytes.fetch_add(op.len, Ordering::Relaxed);
                 self.complete_well(bound, op, now);
             }
         }

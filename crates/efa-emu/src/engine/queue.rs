@@ -75,8 +75,8 @@ impl Queue {
 
     /// Adds a completion that shows now, or later.
     pub(crate) fn push(&self, completion: Completion, show_at: Option<u64>) {
-        if let Some((err, prov)) = completion.happened.error {
-            self.count_error(err, prov);
+        if let Some((_, prov)) = completion.happened.error {
+            self.count_error(prov);
         }
         let mut state = locked(&self.state);
         match show_at {
@@ -85,12 +85,9 @@ impl Queue {
         }
     }
 
-    fn count_error(&self, _: u16, prov: u16) {
+    fn count_error(&self, prov_errno: u16) {
         let stats = self.domain.nic.stats(self.domain.process);
-        stats.errors.fetch_add(1, Ordering::Relaxed);
-        let last = stats.error_kinds.len() - 1;
-        let kind = usize::from(prov).min(last);
-        stats.error_kinds[kind].fetch_add(1, Ordering::Relaxed);
+        stats.count_error(i32::from(prov_errno));
     }
 
     pub(super) fn attach(&self, endpoint: &Arc<Ep>) {
@@ -191,8 +188,8 @@ impl Queue {
                 let Some(happened) = events::pop(shared) else {
                     break;
                 };
-                if let Some((err, prov)) = happened.error {
-                    self.count_error(err, prov);
+                if let Some((_, prov)) = happened.error {
+                    self.count_error(prov);
                 }
                 endpoint.count_received(&happened);
                 state.ready.push_back(Completion {

@@ -54,6 +54,7 @@ impl Ep {
             return Err(e::FI_EAGAIN);
         }
         self.receives.fetch_add(1, Ordering::Relaxed);
+        stats.pending.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -85,6 +86,13 @@ impl Ep {
         Ok(())
     }
 
+    /// A receive is over.
+    pub(super) fn receive_ended(&self) {
+        self.receives.fetch_sub(1, Ordering::Relaxed);
+        let stats = self.domain.nic.stats(self.domain.process);
+        stats.pending.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Cancels the receive of a context. Whether there was one that no message had.
     ///
     /// # Errors
@@ -104,7 +112,7 @@ impl Ep {
         let Some((posted, kind)) = found else {
             return Ok(false);
         };
-        self.receives.fetch_sub(1, Ordering::Relaxed);
+        self.receive_ended();
         let happened = Happened {
             flags: c::FI_RECV | kind,
             context: posted.context,
