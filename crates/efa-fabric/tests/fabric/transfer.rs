@@ -135,10 +135,10 @@ fn written_silently(info: &Info) {
     });
 }
 
-/// Whether this library's TCP tells the length of an incoming write: not before 1.18.
+/// Whether the provider tells the length of an incoming write: TCP does not before 1.18.
 fn tells_length(info: &Info) -> bool {
     let version = Library::get().map_or((0, 0), Library::version);
-    version >= (1, 18) || info.provider_name() == "shm"
+    version >= (1, 18) || matches!(info.provider_name(), "shm" | "efa")
 }
 
 fn written_with_immediate(info: &Info) {

@@ -7,6 +7,7 @@
 use core::ffi::CStr;
 use core::time::Duration;
 use std::path::PathBuf;
+use std::sync::Once;
 use std::time::Instant;
 
 use efa_fabric::{Caps, Hints, InfoBuf, Library, MrMode, consts};
@@ -23,6 +24,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 /// The library under test. `None`, after saying so, only where the environment allows it.
 pub(crate) fn library(test: &str) -> Option<&'static Library> {
     let path = std::env::var_os("OFI_LIBFABRIC_PATH").map(PathBuf::from);
+    show_emulated_efa();
     match Library::load(path.as_deref()) {
         Ok(library) => Some(library),
         Err(error) if std::env::var_os("OFI_TEST_ALLOW_NO_FABRIC").is_some_and(|v| v == "1") => {
@@ -31,6 +33,19 @@ pub(crate) fn library(test: &str) -> Option<&'static Library> {
         }
         Err(error) => panic!("{error}"),
     }
+}
+
+/// Lets libfabric find the emulated EFA, which is built beside the tests.
+fn show_emulated_efa() {
+    static SHOWN: Once = Once::new();
+    SHOWN.call_once(|| {
+        let tests = std::env::current_exe().expect("this binary");
+        let dir = tests.parent().expect("its directory");
+        assert!(dir.join("libefa_emu_fi.so").exists(), "{}", dir.display());
+        // SAFETY: libfabric, the only C code here that reads the environment, is loaded after; Rust's
+        // own readers are serialized.
+        unsafe { std::env::set_var("FI_PROVIDER_PATH", dir) };
+    });
 }
 
 /// The registration modes that this crate's tests can live with: all that EFA asks for.
@@ -70,9 +85,12 @@ fn entry(test: &str, provider: &CStr, hints: Hints) -> Option<InfoBuf> {
         .query(library)
         .expect("the provider");
     // 1.17 answers the name of a core provider with its layered forms too.
+    // EFA's other fabric has tests of its own, in efa-emu.
     let entries = || {
-        list.iter()
-            .filter(|info| info.provider_name().as_bytes() == provider.to_bytes())
+        list.iter().filter(|info| {
+            info.provider_name().as_bytes() == provider.to_bytes()
+                && info.fabric_name() != "efa-direct"
+        })
     };
     let entry = entries()
         .find(|info| info.domain_name() == "lo")
@@ -106,6 +124,7 @@ macro_rules! on_each_provider {
         on_each_provider!(@ tcp, c"tcp", $info, $($name)*);
         on_each_provider!(@ rxm, c"tcp;ofi_rxm", $info, $($name)*);
         on_each_provider!(@ shm, c"shm", $info, $($name)*);
+        on_each_provider!(@ efa, c"efa", $info, $($name)*);
     };
     (@ $module:ident, $provider:literal, $info:ident, $($name:ident)*) => {
         mod $module {
