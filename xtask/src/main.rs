@@ -56,7 +56,8 @@ cargo xtask <command>
                     --matrix also gets the other versions and the tools that the tests take
   build [--release] the plugins (libnccom-net.so, libnccl-net-ofi.so) and the ofi command
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
-  traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 15 minutes)
+  traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
+                    --pure: those that need no libfabric
   layers            the arrows of ARCHITECTURE.md against cargo metadata
   needed FILE.so    libraries, symbols and glibc of a built plugin
 ";

@@ -48,6 +48,8 @@ pub(crate) enum Need {
     Nightly,
     /// A compiler for C++.
     Cxx,
+    /// `git`, in a checkout.
+    Git,
     /// Network namespaces, and `ip` to join them.
     Namespaces,
     /// The release build of the plugins and of `ofi`, by the step [`BUILD`].
@@ -207,6 +209,7 @@ pub(crate) const STEPS: &[Step] = &[
         ],
     )
     .env(&[("RUSTFLAGS", "--cfg loom")]),
+    Step::xtask("traps of the pure crates", &["traps", "--pure"]).needs(&[Need::Git]),
     Step::xtask(BUILD, &["build", "--release"]),
     Step::xtask("what Neuron's plugin needs", &["needed", "{neuron}"]).needs(&[Need::Built]),
     Step::xtask("what NCCL's plugin needs", &["needed", "{nccl}"]).needs(&[Need::Built]),

@@ -8,6 +8,7 @@ mod copy;
 mod edit;
 mod run;
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -25,10 +26,21 @@ const DIR: &str = "xtask/traps/";
 /// The endings of their files' names.
 pub(crate) const EXTENSION: &str = "trap";
 
-/// The command: all traps, or those whose names begin with one of `wanted`.
+/// The command: all traps, or those whose names begin with one of `wanted`; with `--pure` only those whose
+/// test needs no libfabric.
 pub(crate) fn run(here: &Workspace, wanted: &[&str]) -> Result<()> {
-    let is_wanted =
-        |trap: &Trap| wanted.is_empty() || wanted.iter().any(|w| trap.name.starts_with(w));
+    let (options, names): (Vec<&str>, Vec<&str>) =
+        wanted.iter().partition(|word| word.starts_with("--"));
+    let pure = match options[..] {
+        [] => None,
+        ["--pure"] => Some(here.pure_dirs()?),
+        _ => bail!("traps has no option {}", options.join(" ")),
+    };
+    let is_wanted = |trap: &Trap| {
+        let is_named = names.is_empty() || names.iter().any(|name| trap.name.starts_with(name));
+        let is_in = |dir: &PathBuf| Path::new(&trap.test).starts_with(dir);
+        is_named && pure.as_ref().is_none_or(|dirs| dirs.iter().any(is_in))
+    };
     let (traps, faults) = load(&read_all(&here.root)?);
     ensure!(
         faults.is_empty(),

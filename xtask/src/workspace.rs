@@ -66,6 +66,25 @@ impl Workspace {
         Ok(members)
     }
 
+    /// The directories of the crates that cargo takes when none is named: the pure ones.
+    pub(crate) fn pure_dirs(&self) -> Result<Vec<PathBuf>> {
+        let metadata = self.metadata(Scope::OwnCrates)?;
+        let ids = metadata["workspace_default_members"]
+            .as_array()
+            .context("metadata has no default members")?;
+        // An id is the URL of a directory, and a version behind '#'.
+        let ends: Vec<String> = ids
+            .iter()
+            .filter_map(|id| Some(id.as_str()?.split('#').next()?.to_owned()))
+            .collect();
+        let is_pure = |dir: &PathBuf| {
+            let end = format!("/{}", dir.display());
+            ends.iter().any(|id| id.ends_with(&end))
+        };
+        let dirs = self.crates()?.into_iter().map(|member| member.dir);
+        Ok(dirs.filter(is_pure).collect())
+    }
+
     fn member(&self, package: &Value) -> Result<Member> {
         let name = package["name"].as_str().context("a package has no name")?;
         let manifest = package["manifest_path"]

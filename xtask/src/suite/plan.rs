@@ -188,6 +188,13 @@ fn unmet(need: Need, here: &Workspace, failed: &BTreeSet<&str>) -> Option<String
             Program::new("c++").args(["--version"]).succeeds(),
             "no C++ compiler here: sudo apt-get install -y g++",
         ),
+        Need::Git => (
+            Program::new("git")
+                .args(["rev-parse", "--git-dir"])
+                .dir(&here.root)
+                .succeeds(),
+            "no git checkout here",
+        ),
         Need::Namespaces => (
             settings::has_namespaces(),
             "no network namespaces here: it takes unshare, and ip (sudo apt-get install -y iproute2)",

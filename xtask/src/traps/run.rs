@@ -164,7 +164,7 @@ impl<'a> Runner<'a> {
     }
 
     fn cargo(&self, args: &[&str]) -> Program {
-        let program = self.here.cargo(&[&["test", "--offline"], args].concat());
+        let program = self.here.cargo(&[&["test"], args].concat());
         let program = program
             .dir(&self.copy.root)
             .env("CARGO_TARGET_DIR", &self.copy.target)

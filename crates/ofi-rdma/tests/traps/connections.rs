@@ -140,6 +140,23 @@ fn trap_06_rails_control_rails_and_key_width_are_compared() {
     assert_eq!(failure.why, Why::Mismatch { what, ours, theirs });
 }
 
+/// Who accepts tells the other side by its own true counts, and is told when that is sent.
+#[test]
+fn trap_06_a_refusal_is_sent_before_it_is_reported() {
+    let mut b = Bench::new(config(4, 1));
+    let (listener, id) = b.engine.listen().expect("listen");
+    b.engine.on_control(&conn(0, 2, 1, 5, id));
+    assert_eq!(b.engine.poll_accept(listener, 0, &mut b.port), Ok(None));
+    let sent = b.post();
+    assert_eq!(sent.bytes[..6], [1, 0, 4, 0, 1, 0], "CONN_RESP, 4 rails, 1");
+    b.engine.on_local(sent.token);
+    let Err(Error::Failed(failure)) = b.engine.poll_accept(listener, 0, &mut b.port) else {
+        panic!("the numbers of rails differ")
+    };
+    let (what, ours, theirs) = (Mismatch::Rails, 4, 2);
+    assert_eq!(failure.why, Why::Mismatch { what, ours, theirs });
+}
+
 #[test]
 fn trap_07_more_than_four_rails_are_refused() {
     for rails in [0, 5, 200] {
