@@ -345,17 +345,14 @@ impl Ep {
             (Kind::Send, _, Some(claim)) => {
                 let fits = op.len.min(claim.posted.room());
                 let excess = op.len - fits;
-                let error = if excess > 0 {
-                    // The receive is over, with what fits in it.
-                    failure(Code {
-                        err: e::FI_ETRUNC,
-                        ..Code::BAD_LENGTH
-                    })
-                } else {
-                    None
+                // The receive is over, with what fits in it.
+                let truncated = Code {
+                    err: e::FI_ETRUNC,
+                    ..Code::BAD_LENGTH
                 };
+                let error = (excess > 0).then(|| failure(truncated)).flatten();
                 Happened {
-                    error,
+                    error: claim.posted.fault.or(error),
                     excess,
                     ..self.received(op, &claim, fits)
                 }

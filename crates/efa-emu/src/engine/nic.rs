@@ -22,6 +22,8 @@ pub(crate) struct Nic {
     /// Set once it is lost or mute.
     is_silent: AtomicU32,
     loss: Mutex<Option<Code>>,
+    /// When a slow NIC will have sent what was posted, in nanoseconds of the process.
+    busy_until: AtomicU64,
     regions: AtomicU64,
     region_bytes: AtomicU64,
     region_pages: AtomicU64,
@@ -41,6 +43,7 @@ impl Nic {
             plan: Mutex::new(plan),
             is_silent: AtomicU32::new(0),
             loss: Mutex::new(None),
+            busy_until: AtomicU64::new(0),
             regions: AtomicU64::new(0),
             region_bytes: AtomicU64::new(0),
             region_pages: AtomicU64::new(0),
@@ -63,10 +66,9 @@ impl Nic {
         }
         let mut plan = locked(&self.plan);
         let mut verdict = plan.on_post(kind, len);
-        if let PostVerdict::Accept(schedule) = &mut verdict {
-            if let Some(bps) = plan.slow_bps() {
-                let wire_ns = u128::from(len) * 8_000_000_000 / u128::from(bps.max(1));
-                schedule.delay_ns += u64::try_from(wire_ns).unwrap_or(u64::MAX / 2);
+        if let (PostVerdict::Accept(schedule), Some(bps)) = (&mut verdict, plan.slow_bps()) {
+            if kind != OpKind::Recv {
+                schedule.delay_ns += self.wire(process.now_ns(), len, bps);
             }
         }
         let lost = plan.is_lost().then(|| plan.loss());
@@ -80,6 +82,16 @@ impl Nic {
             }
         }
         verdict
+    }
+
+    /// How long it takes until bytes posted now have left a slow NIC, behind those before them.
+    fn wire(&self, now: u64, len: u64, bps: u64) -> u64 {
+        let bits_e9 = u128::from(len) * 8_000_000_000;
+        let takes = u64::try_from(bits_e9 / u128::from(bps.max(1))).unwrap_or(u64::MAX / 4);
+        let starts = self.busy_until.load(Ordering::Relaxed).max(now);
+        let ends = starts.saturating_add(takes);
+        self.busy_until.store(ends, Ordering::Relaxed);
+        ends - now
     }
 
     /// Whether nothing goes out any more, and what becomes of what is pending: the error, or `None`

@@ -13,7 +13,7 @@ use crate::mem::events::Happened;
 use crate::mem::receives::{self, Posted, Queue};
 use crate::mem::regions::{self, Use};
 use crate::mem::{hazard, layout::RECEIVES};
-use crate::plan::{Code, OpKind, PostVerdict};
+use crate::plan::{Code, OpFault, OpKind, PostVerdict};
 
 impl Ep {
     /// Posts a receive.
@@ -33,12 +33,18 @@ impl Ep {
             stats.again.fetch_add(1, Ordering::Relaxed);
             return Err(e::FI_EAGAIN);
         }
+        let mut fault = None;
         match self
             .domain
             .nic
             .on_post(process, OpKind::Recv, posted.room())
         {
-            PostVerdict::Accept(_) => {}
+            PostVerdict::Accept(schedule) => {
+                if let OpFault::Error { code, .. } = schedule.fault {
+                    stats.injected.fetch_add(1, Ordering::Relaxed);
+                    fault = failure(code);
+                }
+            }
             PostVerdict::Again => {
                 stats.again.fetch_add(1, Ordering::Relaxed);
                 stats.injected.fetch_add(1, Ordering::Relaxed);
@@ -49,7 +55,8 @@ impl Ep {
                 return Err(errno);
             }
         }
-        if !receives::post(self.shared(), which, posted) {
+        let posted = Posted { fault, ..*posted };
+        if !receives::post(self.shared(), which, &posted) {
             stats.again.fetch_add(1, Ordering::Relaxed);
             return Err(e::FI_EAGAIN);
         }

@@ -21,6 +21,17 @@ pub(crate) struct Happened {
     pub(crate) excess: u64,
 }
 
+/// An error in one word; 0 for none.
+pub(super) fn pack(error: Option<(u16, u16)>) -> u64 {
+    error.map_or(0, |(err, prov)| u64::from(err) | (u64::from(prov) << 16))
+}
+
+/// The reverse of [`pack`].
+pub(super) fn unpack(word: u64) -> Option<(u16, u16)> {
+    let half = |value: u64| u16::try_from(value & 0xffff).unwrap_or(0);
+    (word != 0).then(|| (half(word), half(word >> 16)))
+}
+
 fn place(endpoint: &Endpoint, index: u64) -> &Event {
     let masked = usize::try_from(index).unwrap_or(0) & (EVENTS - 1);
     &endpoint.events[masked]
@@ -52,10 +63,7 @@ pub(crate) fn push(endpoint: &Endpoint, event: &Happened) -> bool {
     let [segment, number] = &into.source;
     segment.store(event.source[0], Ordering::Relaxed);
     number.store(event.source[1], Ordering::Relaxed);
-    let error = event
-        .error
-        .map_or(0, |(err, prov)| u64::from(err) | (u64::from(prov) << 16));
-    into.error.store(error, Ordering::Relaxed);
+    into.error.store(pack(event.error), Ordering::Relaxed);
     into.excess.store(event.excess, Ordering::Relaxed);
     endpoint
         .event_tail
@@ -71,8 +79,6 @@ pub(crate) fn pop(endpoint: &Endpoint) -> Option<Happened> {
     }
     let from = place(endpoint, head);
     let [segment, number] = &from.source;
-    let error = from.error.load(Ordering::Relaxed);
-    let half = |value: u64| u16::try_from(value & 0xffff).unwrap_or(0);
     let event = Happened {
         flags: from.flags.load(Ordering::Relaxed),
         context: from.context.load(Ordering::Relaxed),
@@ -84,7 +90,7 @@ pub(crate) fn pop(endpoint: &Endpoint) -> Option<Happened> {
             segment.load(Ordering::Relaxed),
             number.load(Ordering::Relaxed),
         ],
-        error: (error != 0).then(|| (half(error), half(error >> 16))),
+        error: unpack(from.error.load(Ordering::Relaxed)),
         excess: from.excess.load(Ordering::Relaxed),
     };
     endpoint

@@ -132,6 +132,8 @@ pub(crate) struct Receive {
     pub(crate) context: AtomicU64,
     pub(crate) tag: AtomicU64,
     pub(crate) ignore: AtomicU64,
+    /// With what it ends, if the plan says so: as [`Event::error`].
+    pub(crate) fault: AtomicU64,
     /// Address, length, and [`LIVE`](super::regions::LIVE) with the key if one was given.
     pub(crate) iov: [[AtomicU64; 3]; RECEIVE_IOV],
 }
@@ -176,7 +178,7 @@ pub(crate) struct Relay {
 
 const _: () = {
     assert!(size_of::<Region>() == 40);
-    assert!(size_of::<Receive>() == 128);
+    assert!(size_of::<Receive>() == 136);
     assert!(size_of::<Event>() == 80);
     // Sparse, but the address space of 64 peers must hold it.
     assert!(size_of::<Segment>() < 4 << 30);

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 
 use super::alive::is_running;
 use super::copy::Piece;
+use super::events;
 use super::layout::{Endpoint, RECEIVE_IOV, RECEIVES, Receive, Receives};
 use super::regions::LIVE;
 
@@ -35,6 +36,8 @@ pub(crate) struct Posted {
     pub(crate) ignore: u64,
     /// Address and length; unused ones are 0.
     pub(crate) iov: [Piece; RECEIVE_IOV],
+    /// With what it ends, if the plan says so.
+    pub(crate) fault: Option<(u16, u16)>,
     /// Keys of the pieces, where they were given.
     pub(crate) keys: [Option<u32>; RECEIVE_IOV],
 }
@@ -77,6 +80,9 @@ pub(crate) fn post(endpoint: &Endpoint, which: Queue, receive: &Posted) -> bool 
     entry.context.store(receive.context, Ordering::Relaxed);
     entry.tag.store(receive.tag, Ordering::Relaxed);
     entry.ignore.store(receive.ignore, Ordering::Relaxed);
+    entry
+        .fault
+        .store(events::pack(receive.fault), Ordering::Relaxed);
     for ([addr, len, word], (from, given)) in
         entry.iov.iter().zip(receive.iov.iter().zip(&receive.keys))
     {
@@ -105,6 +111,7 @@ fn read(entry: &Receive) -> Posted {
         context: entry.context.load(Ordering::Relaxed),
         tag: entry.tag.load(Ordering::Relaxed),
         ignore: entry.ignore.load(Ordering::Relaxed),
+        fault: events::unpack(entry.fault.load(Ordering::Relaxed)),
         iov,
         keys,
     }

@@ -1,0 +1,83 @@
+//! Does the emulated EFA keep the rules of EFA? One function a rule (providers.md 6), each played by
+//! two sides: two threads of one process, and two processes, with direct copies and without, on both
+//! fabrics.
+//!
+//! `OFI_LIBFABRIC_PATH` names the libfabric; without it the machine's is taken, and without one the
+//! tests fail, unless `OFI_TEST_ALLOW_NO_FABRIC=1` has them say that they are skipped.
+
+#![expect(
+    clippy::doc_markdown,
+    clippy::print_stdout,
+    reason = "C constants are plain text here; a side says which rule it is at"
+)]
+
+mod link;
+mod rules;
+mod run;
+mod side;
+
+use run::{Copies, Fabric, Place, all, with};
+
+/// The two sides, when this binary is run again: not a test.
+#[test]
+fn child() {
+    run::child();
+}
+
+#[test]
+fn efa_within_a_process() {
+    all(Fabric::Rdm, Place::Threads, Copies::Direct);
+}
+
+#[test]
+fn efa_direct_within_a_process() {
+    all(Fabric::Direct, Place::Threads, Copies::Direct);
+}
+
+#[test]
+fn efa_between_processes() {
+    all(Fabric::Rdm, Place::Processes, Copies::Direct);
+}
+
+#[test]
+fn efa_direct_between_processes() {
+    all(Fabric::Direct, Place::Processes, Copies::Direct);
+}
+
+#[test]
+fn efa_where_no_direct_copy_is_permitted() {
+    all(Fabric::Rdm, Place::Processes, Copies::Relayed);
+}
+
+#[test]
+fn efa_direct_where_no_direct_copy_is_permitted() {
+    all(Fabric::Direct, Place::Processes, Copies::Relayed);
+}
+
+#[test]
+fn a_dead_peer() {
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        with("dead_peer", fabric, &[]);
+    }
+}
+
+#[test]
+fn a_peer_that_dies_in_the_middle() {
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        with("dies_in_the_middle", fabric, &[]);
+    }
+}
+
+#[test]
+fn options_of_each_generation() {
+    for generation in ["1.17", "1.18", "1.19", "1.22", "2.1", "2.5"] {
+        let set = [("EFA_EMU_GENERATION", generation)];
+        with("options_by_generation", Fabric::Rdm, &set);
+    }
+}
+
+#[test]
+fn immediates_that_need_a_receive() {
+    let set = [("FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0")];
+    with("solicited_immediates", Fabric::Direct, &set);
+}

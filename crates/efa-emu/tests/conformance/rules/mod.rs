@@ -1,0 +1,42 @@
+//! The rules, by what they are about.
+
+mod access;
+mod attributes;
+mod ends;
+mod messages;
+mod options;
+mod order;
+mod queues;
+mod threads;
+
+use crate::side::Actor;
+
+/// A rule, by its name.
+pub(crate) type Rule = (&'static str, fn(&Actor<'_>));
+
+macro_rules! rules {
+    ($($module:ident: $($name:ident)*;)*) => {
+        &[$($((stringify!($name), $module::$name)),*),*]
+    };
+}
+
+/// Those that hold in every case.
+pub(crate) const ALL: &[Rule] = rules! {
+    attributes: what_the_entry_says what_the_nic_says hints_that_do_not_fit
+        hints_choose_the_fabric names_and_vectors;
+    access: written_with_immediate written_in_silence read_back nothing_at_all
+        bad_remote_keys bad_local_keys strangers scattered large to_itself;
+    messages: received not_ready too_long_for_the_receive too_long_for_the_device
+        injected_within_limits pieces_of_a_message cancelled;
+    order: overtaken_but_complete doorbells;
+    queues: full_at_its_depth bounded completions_on_demand errors_have_words;
+    options: what_can_be_set what_can_be_switched;
+    ends: flushed nobody_any_more deregistered_means_untouched closed_in_order;
+    threads: all_at_once;
+};
+
+/// Those that need a case of their own.
+pub(crate) const EXTRA: &[Rule] = rules! {
+    ends: dead_peer dies_in_the_middle;
+    options: options_by_generation solicited_immediates;
+};
