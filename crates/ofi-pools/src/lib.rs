@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! key       Key: slot number + generation, the handle of everything here
-//! table     Table<T>: values with stable addresses and checked handles
+//! table     Table<T>: values under checked handles
 //! idpool    IdPool: dense numbers for the wire, which rest before they are used again
 //! freelist  Freelist<B>: equal buffers carved from blocks that the caller registers
 //! mr        MrCache<R>: which region covers this range? SharedMrCache: the same for threads
@@ -37,4 +37,4 @@ pub use key::Key;
 pub use mr::{Handle, Lookup, MrCache, Released, Request};
 #[cfg(feature = "std")]
 pub use mr::{Registrar, SharedMrCache};
-pub use table::{Full, Table};
+pub use table::{Full, Table, Vacant};

@@ -1,21 +1,17 @@
-//! A generational slab: values that stay where they are, under handles that expire with them.
+//! A generational slab: values under handles that expire with them.
 //!
 //! ```text
-//! blocks -> [ 64 slots ] [ 64 slots ] ...      a block never moves and is never given back
-//!              slot = { value, generation, next }
+//! slots: [ value, generation, next ] [ value, generation, next ] ...     one array, never shrunk
 //! head -> last slot vacated -> the one before -> ... -> NIL      (LIFO: the warm one first)
 //! fresh -> the lowest slot that was never used                   (taken when the list is empty)
 //! ```
 
 use crate::key::Key;
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
-const BLOCK_SHIFT: u32 = 6;
-const BLOCK_SLOTS: u32 = 1 << BLOCK_SHIFT;
-const BLOCK_LEN: usize = 1 << BLOCK_SHIFT;
-const BLOCK_MASK: usize = BLOCK_LEN - 1;
+/// Slots of the first growth; each further one doubles them.
+const SLOTS_FIRST: u32 = 64;
 const NIL: u32 = u32::MAX;
 
 /// The value did not fit: the table holds its maximum. The value comes back.
@@ -65,12 +61,43 @@ impl<T> Entry<T> {
     }
 }
 
-type Block<T> = Box<[Entry<T>; BLOCK_LEN]>;
+/// A vacant slot of a [`Table`], from [`Table::vacant`].
+pub struct Vacant<'a, T> {
+    key: Key,
+    entry: &'a mut Entry<T>,
+    head: &'a mut u32,
+    len: &'a mut u32,
+}
 
-/// A bounded table of values with stable addresses and handles that expire.
+impl<T> fmt::Debug for Vacant<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Vacant").field(&self.key).finish()
+    }
+}
+
+impl<'a, T> Vacant<'a, T> {
+    /// The key of what is put here.
+    #[inline]
+    #[must_use]
+    pub const fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Puts `value` here; gives it in its place.
+    #[inline]
+    pub fn fill(self, value: T) -> &'a mut T {
+        *self.head = self.entry.next;
+        *self.len = self.len.wrapping_add(1);
+        self.entry.generation = self.key.generation();
+        self.entry.value.insert(value)
+    }
+}
+
+/// A bounded table of values under handles that expire.
 ///
-/// The memory grows by blocks of 64 slots when all are occupied, and never shrinks: a value does
-/// not move between `insert` and `remove`, and after warm-up nothing is allocated.
+/// A value is found by one comparison and one multiplication: all slots are one array. It doubles when all
+/// are occupied, which moves the values, and never shrinks: after warm-up, or [`Table::reserve`], nothing
+/// is allocated.
 ///
 /// # Examples
 ///
@@ -88,14 +115,13 @@ type Block<T> = Box<[Entry<T>; BLOCK_LEN]>;
 ///
 /// `insert`, `get`, `remove`: O(1), no search; 8 bytes a slot beside `Option<T>`.
 pub struct Table<T> {
-    blocks: Vec<Block<T>>,
+    entries: Vec<Entry<T>>,
     /// The slot vacated last, or NIL.
     head: u32,
     /// The lowest slot never used: it and those above it are on no list.
     fresh: u32,
     len: u32,
-    high_water: u32,
-    capacity: u32,
+    grown: u32,
     max: u32,
 }
 
@@ -109,8 +135,8 @@ impl<T> fmt::Debug for Table<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table")
             .field("len", &self.len)
-            .field("high_water", &self.high_water)
-            .field("capacity", &self.capacity)
+            .field("high_water", &self.high_water())
+            .field("capacity", &self.capacity())
             .field("max", &self.max)
             .finish_non_exhaustive()
     }
@@ -118,7 +144,7 @@ impl<T> fmt::Debug for Table<T> {
 
 impl<T> Table<T> {
     /// The largest number of values of any table: 2^32 - 64, so that every number fits an index.
-    pub const MAX: u32 = u32::MAX - (BLOCK_SLOTS - 1);
+    pub const MAX: u32 = u32::MAX - 63;
 
     /// An empty table bounded by [`Table::MAX`]; allocates nothing yet.
     #[must_use]
@@ -132,12 +158,11 @@ impl<T> Table<T> {
     pub const fn with_max(max: u32) -> Self {
         let max = if max < Self::MAX { max } else { Self::MAX };
         Self {
-            blocks: Vec::new(),
+            entries: Vec::new(),
             head: NIL,
             fresh: 0,
             len: 0,
-            high_water: 0,
-            capacity: 0,
+            grown: 0,
             max,
         }
     }
@@ -149,48 +174,47 @@ impl<T> Table<T> {
     /// [`Full`] with the value when the maximum is reached.
     #[inline]
     pub fn insert(&mut self, value: T) -> Result<Key, Full<T>> {
-        self.insert_mut(value).map(|(key, _)| key)
-    }
-
-    /// As [`Table::insert`], and gives the value in its place, to go on with.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`] with the value when the maximum is reached.
-    #[inline]
-    pub fn insert_mut(&mut self, value: T) -> Result<(Key, &mut T), Full<T>> {
         let max = self.max;
-        if self.head == NIL && !self.refill() {
-            return Err(Full { value, max });
+        match self.vacant() {
+            Some(vacant) => {
+                let key = vacant.key();
+                vacant.fill(value);
+                Ok(key)
+            }
+            None => Err(Full { value, max }),
         }
-        let index = self.head;
-        let Some(entry) = entry_mut(&mut self.blocks, index) else {
-            return Err(Full { value, max });
-        };
-        self.head = entry.next;
-        entry.generation = entry.generation.wrapping_add(1);
-        self.len = self.len.wrapping_add(1);
-        self.high_water = self.high_water.max(self.len);
-        let key = Key::new(index, entry.generation);
-        Ok((key, entry.value.insert(value)))
     }
 
-    /// The key that the next successful [`Table::insert`] returns, for a value that must know its
-    /// own handle; `None` when the table is full. Grows the table if it has to.
+    /// The slot that the next [`Table::insert`] fills, to fill it: for a value that must know its own
+    /// key, or that is gone on with in its place. `None` when the table is full. Grows the table if it
+    /// has to; a slot that is not filled stays vacant.
     #[inline]
-    pub fn next_key(&mut self) -> Option<Key> {
+    pub fn vacant(&mut self) -> Option<Vacant<'_, T>> {
         if self.head == NIL && !self.refill() {
             return None;
         }
-        let entry = entry_ref(&self.blocks, self.head)?;
-        Some(Key::new(self.head, entry.generation.wrapping_add(1)))
+        let index = self.head;
+        let entry = self.entries.get_mut(index as usize)?;
+        Some(Vacant {
+            key: Key::new(index, entry.generation.wrapping_add(1)),
+            entry,
+            head: &mut self.head,
+            len: &mut self.len,
+        })
+    }
+
+    /// The key that the next successful [`Table::insert`] returns; `None` when the table is full.
+    /// Grows the table if it has to.
+    #[inline]
+    pub fn next_key(&mut self) -> Option<Key> {
+        self.vacant().map(|vacant| vacant.key())
     }
 
     /// The value under `key`, unless it was removed.
     #[inline]
     #[must_use]
     pub fn get(&self, key: Key) -> Option<&T> {
-        let entry = entry_ref(&self.blocks, key.index())?;
+        let entry = self.entries.get(key.index() as usize)?;
         if entry.generation == key.generation() {
             entry.value.as_ref()
         } else {
@@ -202,7 +226,7 @@ impl<T> Table<T> {
     #[inline]
     #[must_use]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        let entry = entry_mut(&mut self.blocks, key.index())?;
+        let entry = self.entries.get_mut(key.index() as usize)?;
         if entry.generation == key.generation() {
             entry.value.as_mut()
         } else {
@@ -213,7 +237,7 @@ impl<T> Table<T> {
     /// Takes the value under `key` out; the key, and all copies of it, then find nothing.
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        let entry = entry_mut(&mut self.blocks, key.index())?;
+        let entry = self.entries.get_mut(key.index() as usize)?;
         if entry.generation != key.generation() {
             return None;
         }
@@ -237,7 +261,7 @@ impl<T> Table<T> {
     #[inline]
     #[must_use]
     pub fn at_mut(&mut self, index: u32) -> Option<(Key, &mut T)> {
-        let entry = entry_mut(&mut self.blocks, index)?;
+        let entry = self.entries.get_mut(index as usize)?;
         let key = Key::new(index, entry.generation);
         entry.value.as_mut().map(|value| (key, value))
     }
@@ -245,7 +269,7 @@ impl<T> Table<T> {
     /// Takes the value in slot `index` out, as [`Table::remove`] does by its key.
     #[inline]
     pub fn remove_at(&mut self, index: u32) -> Option<T> {
-        let entry = entry_mut(&mut self.blocks, index)?;
+        let entry = self.entries.get_mut(index as usize)?;
         let value = entry.value.take()?;
         entry.generation = entry.generation.wrapping_add(1);
         entry.next = self.head;
@@ -258,15 +282,14 @@ impl<T> Table<T> {
     /// resumable while values come and go.
     #[must_use]
     pub fn key_at(&self, index: u32) -> Option<Key> {
-        let entry = entry_ref(&self.blocks, index)?;
+        let entry = self.entries.get(index as usize)?;
         entry.value.as_ref()?;
         Some(Key::new(index, entry.generation))
     }
 
     /// All values with their keys, in slot order. Costs a visit of each slot of the capacity.
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
-        let entries = self.blocks.iter().flat_map(|block| block.iter());
-        (0_u32..).zip(entries).filter_map(|(index, entry)| {
+        (0_u32..).zip(&self.entries).filter_map(|(index, entry)| {
             entry
                 .value
                 .as_ref()
@@ -276,14 +299,15 @@ impl<T> Table<T> {
 
     /// All values with their keys, to change, in slot order. Costs a visit of each slot.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
-        let entries = self.blocks.iter_mut().flat_map(|block| block.iter_mut());
-        (0_u32..).zip(entries).filter_map(|(index, entry)| {
-            let generation = entry.generation;
-            entry
-                .value
-                .as_mut()
-                .map(|value| (Key::new(index, generation), value))
-        })
+        (0_u32..)
+            .zip(&mut self.entries)
+            .filter_map(|(index, entry)| {
+                let generation = entry.generation;
+                entry
+                    .value
+                    .as_mut()
+                    .map(|value| (Key::new(index, generation), value))
+            })
     }
 
     /// How many values are in the table.
@@ -300,8 +324,9 @@ impl<T> Table<T> {
 
     /// How many values fit without growing; the indices of all keys are below it.
     #[must_use]
-    pub const fn capacity(&self) -> u32 {
-        self.capacity
+    pub fn capacity(&self) -> u32 {
+        // At most `max`, which has 32 bits.
+        u32::try_from(self.entries.len()).unwrap_or(self.max)
     }
 
     /// The bound on the number of values.
@@ -312,67 +337,54 @@ impl<T> Table<T> {
 
     /// The most values that were in the table at once.
     #[must_use]
-    pub const fn high_water(&self) -> u32 {
-        self.high_water
+    pub fn high_water(&self) -> u32 {
+        // A slot is used for the first time when all others are occupied. The last one may be on
+        // the list and not be used yet.
+        let last = self.fresh.checked_sub(1);
+        let unused = last.and_then(|last| self.entries.get(last as usize));
+        self.fresh - u32::from(unused.is_some_and(|entry| entry.generation == 0))
     }
 
     /// How many times memory was allocated for slots.
     #[must_use]
-    pub fn grown(&self) -> usize {
-        self.blocks.len()
+    pub const fn grown(&self) -> u32 {
+        self.grown
     }
 
     /// Grows until at least `count` values fit (or the maximum is reached), so that what follows
     /// allocates nothing. Returns whether `count` values fit.
     pub fn reserve(&mut self, count: u32) -> bool {
-        while self.capacity < count {
-            if !self.grow() {
-                return false;
-            }
+        let count_fits = count <= self.max;
+        let more = count.min(self.max).saturating_sub(self.capacity());
+        if more > 0 {
+            self.grow(more);
         }
-        true
+        count_fits
     }
 
     /// Puts the lowest slot that was never used on the empty list; false at the maximum.
     #[inline(never)]
     fn refill(&mut self) -> bool {
-        if self.fresh == self.capacity && !self.grow() {
-            return false;
+        let capacity = self.capacity();
+        if self.fresh == capacity {
+            let more = capacity.max(SLOTS_FIRST).min(self.max - capacity);
+            if more == 0 {
+                return false;
+            }
+            self.grow(more);
         }
         self.head = self.fresh;
         self.fresh += 1;
         true
     }
 
-    /// Adds one block of vacant slots; false at the maximum.
+    /// Adds so many vacant slots, which the maximum allows.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self) -> bool {
-        let fresh = BLOCK_SLOTS.min(self.max.saturating_sub(self.capacity));
-        if fresh == 0 {
-            return false;
-        }
-        // Slots beyond the maximum exist in the last block, but `fresh` never reaches them.
-        let block: Vec<Entry<T>> = core::iter::repeat_with(Entry::vacant)
-            .take(BLOCK_LEN)
-            .collect();
-        let Ok(block) = Block::<T>::try_from(block.into_boxed_slice()) else {
-            return false;
-        };
-        self.blocks.push(block);
-        self.capacity += fresh;
-        true
+    fn grow(&mut self, more: u32) {
+        let len = self.entries.len() + more as usize;
+        self.entries.reserve_exact(more as usize);
+        self.entries.resize_with(len, Entry::vacant);
+        self.grown += 1;
     }
-}
-
-#[inline]
-fn entry_ref<T>(blocks: &[Block<T>], index: u32) -> Option<&Entry<T>> {
-    let block = blocks.get((index >> BLOCK_SHIFT) as usize)?;
-    Some(&block[index as usize & BLOCK_MASK])
-}
-
-#[inline]
-fn entry_mut<T>(blocks: &mut [Block<T>], index: u32) -> Option<&mut Entry<T>> {
-    let block = blocks.get_mut((index >> BLOCK_SHIFT) as usize)?;
-    Some(&mut block[index as usize & BLOCK_MASK])
 }

@@ -8,8 +8,13 @@ use ofi_pools::Key;
 use ofi_sched::{Plan, RailCount};
 
 use crate::error::OpKind;
+use crate::limits::MAX_RAILS;
 use crate::outbox::Waiting;
 use crate::port::Lane;
+
+/// A rail, whatever was put in: tables of rails are then indexed without a check.
+const RAIL_MASK: u8 = 3;
+const _: () = assert!(MAX_RAILS == RAIL_MASK as usize + 1);
 
 /// Operations of one request; some of them may have been offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +76,16 @@ impl Batch {
     /// The next operation and its lane; `None` when all were offered.
     #[inline]
     pub(crate) fn peek(&self, rails: RailCount) -> Option<(Lane, Waiting)> {
+        if matches!(self.op, OpKind::Ctrl) {
+            return (self.left() > 0).then(|| self.single());
+        }
+        let (rail, waiting) = self.peek_data(rails)?;
+        Some((Lane::data(rail), waiting))
+    }
+
+    /// As [`Batch::peek`], for operations on data rails.
+    #[inline]
+    pub(crate) fn peek_data(&self, rails: RailCount) -> Option<(u8, Waiting)> {
         if self.next >= self.count {
             return None;
         }
@@ -83,20 +98,35 @@ impl Batch {
             offset,
             len: (self.len - offset).min(self.part_len),
         };
-        let lane = if matches!(self.op, OpKind::Ctrl) {
-            Lane::control(self.first)
-        } else {
-            let rail = self.first + self.next;
-            let beyond = if rail >= rails.get() { rails.get() } else { 0 };
-            Lane::data(rail - beyond)
+        // Both are below the number of rails: limits.rs.
+        let rail = self.first.wrapping_add(self.next);
+        let beyond = if rail >= rails.get() { rails.get() } else { 0 };
+        Some((rail.wrapping_sub(beyond) & RAIL_MASK, waiting))
+    }
+
+    /// The one operation of a batch that has one.
+    #[inline]
+    pub(crate) const fn single(&self) -> (Lane, Waiting) {
+        let waiting = Waiting {
+            op: self.op,
+            owner: self.owner,
+            offset: 0,
+            len: self.len,
         };
-        Some((lane, waiting))
+        let rail = self.first & RAIL_MASK;
+        let lane = if matches!(self.op, OpKind::Ctrl) {
+            Lane::control(rail)
+        } else {
+            Lane::data(rail)
+        };
+        (lane, waiting)
     }
 
     /// The next operation was offered, or went elsewhere.
     #[inline]
     pub(crate) const fn advance(&mut self) {
-        self.next += 1;
+        // Below `count`, which has eight bits.
+        self.next = self.next.wrapping_add(1);
     }
 
     /// Nothing of it is to be offered any more.

@@ -1,15 +1,16 @@
-//! Communicators: listener, send, receive; and the table from wire id to communicator.
+//! Communicators: listener, send, receive.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use ofi_pools::Key;
 
 use crate::dialect::Dialect;
 use crate::error::{Failure, Mismatch, OpKind};
 use crate::limits::MAX_RAILS;
 use crate::port::PeerAddr;
+use crate::request::Taken;
 use crate::state::{CommInput, CommState};
 use crate::window::Window;
+use crate::wire::capability::length_in;
 use crate::wire::conn::Conn;
 
 /// Kind of a communicator.
@@ -30,50 +31,65 @@ pub(crate) struct Peer {
     pub(crate) control: [PeerAddr; MAX_RAILS],
 }
 
+/// A communicator: what every message touches in the first cache line, the peer's addresses in the second
+/// one, what is rarely looked at behind them.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Comm<D: Dialect> {
-    pub(crate) kind: CommKind,
-    pub(crate) state: CommState,
     /// Its kind, unless it has failed or is closed: what the data path asks first.
     open: Option<CommKind>,
-    /// Operations of it and of its requests that the provider does not have yet.
-    pub(crate) queued: u32,
-    /// Refusing: what differs, ours, theirs.
-    pub(crate) refusal: Option<(Mismatch, u32, u32)>,
-    pub(crate) local_id: u32,
-    pub(crate) remote_id: u32,
-    pub(crate) peer: Peer,
-    pub(crate) window: Window<D>,
-    failure: Option<Failure>,
-    /// Sends that are not eager and not taken by `test`: no eager send while there are any (2e.2).
-    pub(crate) writes_out: u16,
+    pub(crate) state: CommState,
+    /// Something completed since the last look of the stall detector.
+    pub(crate) moved: bool,
     /// Both sides are ours and agreed: the length of a segment stands in the upper half of the CQ
     /// data.
     pub(crate) len_in_data: bool,
-    /// Largest message sent eagerly: our own limit, and no more than the peer said it takes.
-    pub(crate) eager_max: Option<u32>,
-    /// Flushes not taken by `test`.
-    pub(crate) flushes_out: u16,
-    /// One-sided operations not taken by `test`: they share the cap of the messages (2e.8).
-    pub(crate) one_sided_out: u16,
+    pub(crate) window: Window<D>,
+    /// Operations of it and of its requests that the provider does not have yet.
+    pub(crate) queued: u32,
     /// Operations at the provider, of this communicator and its requests.
     pub(crate) flying: u32,
-    /// Which of CONN, `CONN_RESP` and CLOSE is at the provider (never two of them).
-    pub(crate) own_flying: Option<OpKind>,
+    pub(crate) remote_id: u32,
+    /// Largest message sent eagerly: our own limit, and no more than the peer said it takes.
+    pub(crate) eager_max: Option<u32>,
+    /// Sends that are not eager and not taken by `test`: no eager send while there are any (2e.2).
+    pub(crate) writes_out: u16,
+    /// One-sided operations not taken by `test`: they share the cap of the messages (2e.8).
+    pub(crate) one_sided_out: u16,
     /// Receive: CTRLs whose send completed. Send: CTRLs that came. For CLOSE.
     pub(crate) ctrls: u64,
-    /// Send: how many CTRLs there were in all, once CLOSE said so.
-    pub(crate) close_count: Option<u64>,
-    /// Something completed since the last look of the stall detector.
-    pub(crate) moved: bool,
+    pub(crate) peer: Peer,
+    pub(crate) kind: CommKind,
+    pub(crate) warned: bool,
+    /// Flushes not taken by `test`.
+    pub(crate) flushes_out: u16,
+    pub(crate) local_id: u32,
     /// When something was last known to move; for connecting: when it began.
     pub(crate) since_ms: u64,
-    pub(crate) warned: bool,
+    failure: Option<Failure>,
+    /// Which of CONN, `CONN_RESP` and CLOSE is at the provider (never two of them).
+    pub(crate) own_flying: Option<OpKind>,
+    /// Refusing: what differs, ours, theirs.
+    pub(crate) refusal: Option<(Mismatch, u32, u32)>,
+    /// Send: how many CTRLs there were in all, once CLOSE said so.
+    pub(crate) close_count: Option<u64>,
     /// Listener: the CONN that came. Send: the `CONN_RESP` that came.
     pub(crate) message: Option<Box<Conn>>,
     /// Listener: the receive communicator being made.
     pub(crate) child: Option<Key>,
 }
+
+const _: () = {
+    type Any = Comm<crate::dialect::Base>;
+    assert!(
+        core::mem::offset_of!(Any, peer) <= 64,
+        "what messages touch is one line"
+    );
+    assert!(
+        core::mem::offset_of!(Any, kind) <= 128,
+        "and the addresses another"
+    );
+};
 
 impl<D: Dialect> Comm<D> {
     pub(crate) fn new(kind: CommKind, state: CommState, local_id: u32, now_ms: u64) -> Self {
@@ -147,14 +163,42 @@ impl<D: Dialect> Comm<D> {
     /// Whether one more message or one-sided operation may be in flight.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.window.outstanding() + self.one_sided_out < D::INFLIGHT_MAX
+        // Both are at most the cap, which is at most 2^15: the sum fits.
+        self.window.outstanding().wrapping_add(self.one_sided_out) < D::INFLIGHT_MAX
     }
 
-    /// The provider has one more operation of it.
+    /// The length of a segment, which the provider does not say, where the peer does.
+    #[cold]
+    pub(crate) const fn len_told(&self, data: u64) -> Option<u64> {
+        if self.len_in_data {
+            length_in(data)
+        } else {
+            None
+        }
+    }
+
+    /// So many operations more wait for the provider. Wrapping here and below, so that no overflow check
+    /// is left in the hot path; tests see one.
     #[inline]
-    pub(crate) const fn launched(&mut self) {
-        self.queued -= 1;
-        self.flying += 1;
+    pub(crate) fn queue(&mut self, count: u8) {
+        self.queued = self.queued.wrapping_add(u32::from(count));
+    }
+
+    /// The provider has these operations of it or its requests.
+    #[inline]
+    pub(crate) fn launched(&mut self, taken: Taken) {
+        let count = u32::from(taken.count);
+        debug_assert!(self.queued >= count, "more than were queued");
+        self.queued = self.queued.wrapping_sub(count);
+        self.flying = self.flying.wrapping_add(count);
+        self.moved = true;
+    }
+
+    /// The provider gave one operation back.
+    #[inline]
+    pub(crate) fn landed(&mut self) {
+        debug_assert!(self.flying > 0, "more than were at the provider");
+        self.flying = self.flying.wrapping_sub(1);
         self.moved = true;
     }
 
@@ -183,26 +227,5 @@ impl<D: Dialect> Comm<D> {
     #[inline]
     pub(crate) const fn takes_messages(&self) -> bool {
         self.open.is_some()
-    }
-}
-
-/// From wire id to communicator: a direct table, dense because ids are taken lowest first.
-#[derive(Debug, Default)]
-pub(crate) struct ById {
-    keys: Vec<Option<Key>>,
-}
-
-impl ById {
-    pub(crate) fn set(&mut self, id: u32, key: Option<Key>) {
-        let at = id as usize;
-        if at >= self.keys.len() {
-            self.keys.resize(at + 1, None);
-        }
-        self.keys[at] = key;
-    }
-
-    #[inline]
-    pub(crate) fn get(&self, id: u32) -> Option<Key> {
-        self.keys.get(id as usize).copied().flatten()
     }
 }

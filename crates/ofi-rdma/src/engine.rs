@@ -7,7 +7,8 @@ use ofi_pools::{IdPool, Key, Table};
 use ofi_sched::{Policy, RailCount, Threshold};
 
 use crate::batch::Batch;
-use crate::comm::{ById, Comm, CommKind};
+use crate::comm::{Comm, CommKind};
+use crate::comms::Comms;
 use crate::config::{Config, ConfigError};
 use crate::datapath::Backoff;
 use crate::dialect::{Base, Bounds, Dialect};
@@ -46,8 +47,7 @@ pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
     pub(crate) control_rails: RailCount,
     pub(crate) policy: S,
     pub(crate) ids: IdPool,
-    pub(crate) by_id: ById,
-    pub(crate) comms: Table<Comm<D>>,
+    pub(crate) comms: Comms<D>,
     pub(crate) requests: Table<Request>,
     pub(crate) early: Table<Early>,
     /// What was made since the last pump, in order.
@@ -61,9 +61,13 @@ pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
     pub(crate) backoff: [Backoff; Lane::COUNT_MAX],
     /// Counts what happens: completions, messages, calls that change something.
     pub(crate) happened: u32,
-    /// Poll epoch (decision 35), and the last one in which a progress pass was asked for.
-    pub(crate) epoch: u32,
+    /// Counts the poll epochs that ended though nothing happened (decision 35).
+    pub(crate) retests: u32,
+    /// The last epoch in which a progress pass was asked for.
     pub(crate) polled: u32,
+    /// The last such epoch in which no communicator was failed: a request that is tested in it for the
+    /// first time and is not done needs no second look.
+    pub(crate) calm: u32,
     /// Communicators there are that have failed: while there is none, `test` need not look for one.
     pub(crate) failed_comms: u32,
     /// When the stall detector looks next.
@@ -120,8 +124,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             config,
             policy,
             ids: IdPool::full(ID_QUARANTINE),
-            by_id: ById::default(),
-            comms: Table::with_max(SLOTS_MAX),
+            comms: Comms::default(),
             requests: Table::with_max(SLOTS_MAX),
             early: Table::with_max(SLOTS_MAX),
             ready: Vec::new(),
@@ -132,8 +135,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             counters: Counters::default(),
             backoff: [Backoff::default(); Lane::COUNT_MAX],
             happened: 1,
-            epoch: 1,
+            retests: 0,
             polled: 0,
+            calm: 0,
             failed_comms: 0,
             next_look_ms: 0,
         })
@@ -252,13 +256,12 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     #[inline]
     pub(crate) const fn news(&mut self) {
         self.happened = self.happened.wrapping_add(1);
-        self.next_epoch();
     }
 
-    /// The poll epoch ends.
+    /// The poll epoch: it ends when something happens, and when a request is tested again.
     #[inline]
-    pub(crate) const fn next_epoch(&mut self) {
-        self.epoch = self.epoch.wrapping_add(1);
+    pub(crate) const fn epoch(&self) -> u32 {
+        self.happened.wrapping_add(self.retests)
     }
 
     /// A live communicator of one kind, not failed.
@@ -281,19 +284,15 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     ) -> Result<(Key, u32), Error> {
         let id = self.ids.alloc().ok_or(Error::OutOfIds)?.raw;
         match self.comms.insert(Comm::new(kind, state, id, now_ms)) {
-            Ok(key) => {
-                self.by_id.set(id, Some(key));
-                Ok((key, id))
-            }
-            Err(_) => {
-                self.free_id(id);
+            Some(key) => Ok((key, id)),
+            None => {
+                debug_assert!(false, "an id that is free has a communicator");
                 Err(Error::OutOfIds)
             }
         }
     }
 
     pub(crate) fn free_id(&mut self, id: u32) {
-        self.by_id.set(id, None);
         let freed = self.ids.free(id);
         debug_assert!(freed.is_ok(), "an id is freed once: {freed:?}");
     }
@@ -313,7 +312,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if at >= self.region_refs.len() {
             self.grow_regions(at);
         }
-        self.region_refs[at] += 1;
+        if let Some(count) = self.region_refs.get_mut(at) {
+            // At most one a request, of which there are less than 2^26.
+            *count = count.wrapping_add(1);
+        }
     }
 
     #[cold]
@@ -322,10 +324,18 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     }
 
     /// Removes a request nobody needs any more.
-    #[inline]
     pub(crate) fn drop_request(&mut self, key: Key) {
         if let Some(request) = self.requests.remove(key) {
-            self.region_refs[request.region.0 as usize] -= 1;
+            self.unrefer(request.region);
+        }
+    }
+
+    /// A request that used a region is gone.
+    #[inline]
+    pub(crate) fn unrefer(&mut self, region: RegionId) {
+        if let Some(count) = self.region_refs.get_mut(region.0 as usize) {
+            debug_assert!(*count > 0, "a region is used as often as it is given back");
+            *count = count.wrapping_sub(1);
         }
     }
 

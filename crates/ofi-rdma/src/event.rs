@@ -107,6 +107,14 @@ pub struct Counters {
     pub events_lost: u64,
 }
 
+impl Counters {
+    /// Wrapping, so that no overflow check is left in the hot path: 2^64 do not happen.
+    #[inline]
+    pub(crate) const fn add_segments(&mut self, count: u8) {
+        self.segments = self.segments.wrapping_add(count as u64);
+    }
+}
+
 /// What happened on several engines together.
 impl core::ops::AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {

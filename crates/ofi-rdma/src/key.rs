@@ -1,7 +1,7 @@
 //! Names of things: communicators and requests for callers, operations for ports.
 
 use crate::error::OpKind;
-use crate::port::Token;
+use crate::port::{Lane, Token};
 use ofi_pools::Key;
 
 macro_rules! public_key {
@@ -87,6 +87,16 @@ impl Named {
         let rail = (self.rail as u64 & RAIL_MASK) << RAIL_SHIFT;
         let slot = ((self.owner.index() & (SLOTS_MAX - 1)) as u64) << SLOT_SHIFT;
         Token(kind | rail | slot | self.owner.generation() as u64)
+    }
+
+    /// The lane that it is on: control messages go by control rails.
+    #[inline]
+    pub(crate) const fn lane(self) -> Lane {
+        if self.op.is_own() || matches!(self.op, OpKind::Ctrl) {
+            Lane::control(self.rail)
+        } else {
+            Lane::data(self.rail)
+        }
     }
 
     /// What a word names; `None` for one that no operation has. What it names may not exist.

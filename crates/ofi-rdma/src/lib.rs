@@ -33,7 +33,7 @@
 //!
 //! `port` (the seam to the provider), `config`, `limits`, `error`, `event`, `key`; `wire` (bytes);
 //! `dialect` (what changes between generations); `state` (the state machines, as tables); `window`, `request`, `comm`,
-//! `batch`, `outbox` (state);
+//! `comms`, `batch`, `outbox` (state);
 //! `engine` (the whole); `connection` (connect, accept, close); `datapath` (isend, irecv, flush,
 //! `one_sided`, pump, demux, complete, test); `stall` (deadlines).
 //!
@@ -47,6 +47,7 @@ extern crate alloc;
 
 mod batch;
 mod comm;
+mod comms;
 mod config;
 mod connection;
 mod datapath;

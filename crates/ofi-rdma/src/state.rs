@@ -114,6 +114,7 @@ pub(crate) enum ReqInput {
 
 impl ReqState {
     /// The table. `None`: this cannot happen in this state, and changes nothing.
+    #[inline(always)]
     pub(crate) const fn next(self, input: ReqInput) -> Option<Self> {
         Some(match (self, input) {
             (Self::Live, ReqInput::Complete) => Self::Done,

@@ -13,7 +13,6 @@
 //! cap, so a peer that plays by the rules is never beyond the window: `2 * INFLIGHT_MAX <= WINDOW`.
 
 use alloc::boxed::Box;
-use alloc::vec;
 use core::marker::PhantomData;
 
 use crate::dialect::{Bounds, Dialect};
@@ -42,49 +41,66 @@ pub(crate) enum Lookup {
     Beyond,
 }
 
-const TAG_SHIFT: u32 = 30;
-const INDEX_MASK: u32 = (1 << TAG_SHIFT) - 1;
+/// A tag in the two low bits, the index above them: `SLOTS_MAX` is below 2^30.
+const TAG_BITS: u32 = 2;
+const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
+const EARLY: u32 = 1;
+const ACTIVE: u32 = 2;
+const DONE: u32 = 3;
 
 const fn pack(slot: Slot) -> u32 {
     match slot {
         Slot::Empty => 0,
-        Slot::Early(index) => 1 << TAG_SHIFT | (index & INDEX_MASK),
-        Slot::Active(index) => 2 << TAG_SHIFT | (index & INDEX_MASK),
-        Slot::Done => 3 << TAG_SHIFT,
+        Slot::Early(index) => index << TAG_BITS | EARLY,
+        Slot::Active(index) => index << TAG_BITS | ACTIVE,
+        Slot::Done => DONE,
     }
 }
 
 const fn unpack(word: u32) -> Slot {
-    let index = word & INDEX_MASK;
-    match word >> TAG_SHIFT {
+    let index = word >> TAG_BITS;
+    match word & TAG_MASK {
         0 => Slot::Empty,
-        1 => Slot::Early(index),
-        2 => Slot::Active(index),
+        EARLY => Slot::Early(index),
+        ACTIVE => Slot::Active(index),
         _ => Slot::Done,
     }
 }
 
+/// Slots there are, whatever the dialect needs: a mask of eight bits then finds one without a check.
+const SLOTS: usize = 256;
+
 /// The window: 4 bytes a slot.
 #[derive(Debug)]
 pub(crate) struct Window<D> {
-    slots: Box<[u32]>,
+    slots: Box<[u32; SLOTS]>,
     oldest: u16,
     next: u16,
     dialect: PhantomData<D>,
 }
 
 impl<D: Dialect> Window<D> {
-    const SLOT_MASK: u16 = D::WINDOW - 1;
+    const SLOT_MASK: u8 = {
+        assert!(D::WINDOW as usize <= SLOTS);
+        let [low, _] = (D::WINDOW - 1).to_le_bytes();
+        low
+    };
     const SEQ_MASK: u16 = Bounds::<D>::SEQ_MASK;
 
     pub(crate) fn new() -> Self {
-        let slots = vec![0; usize::from(D::WINDOW)].into_boxed_slice();
         Self {
-            slots,
+            slots: Box::new([0; SLOTS]),
             oldest: 0,
             next: 0,
             dialect: PhantomData,
         }
+    }
+
+    /// The slot of a sequence number.
+    #[inline]
+    const fn at(seq: u16) -> usize {
+        let [low, _] = seq.to_le_bytes();
+        (low & Self::SLOT_MASK) as usize
     }
 
     /// Sequence number of our oldest message that `test` has not taken.
@@ -108,7 +124,7 @@ impl<D: Dialect> Window<D> {
     pub(crate) fn lookup(&self, seq: u16) -> Lookup {
         let ahead = seq.wrapping_sub(self.oldest) & Self::SEQ_MASK;
         if ahead < D::WINDOW {
-            Lookup::Within(unpack(self.slots[usize::from(seq & Self::SLOT_MASK)]))
+            Lookup::Within(unpack(self.slots[Self::at(seq)]))
         } else if (self.oldest.wrapping_sub(seq) & Self::SEQ_MASK) <= D::WINDOW {
             Lookup::Past
         } else {
@@ -116,10 +132,18 @@ impl<D: Dialect> Window<D> {
         }
     }
 
+    /// The request of a message that is in progress, if it is.
+    #[inline]
+    pub(crate) fn active(&self, seq: u16) -> Option<u32> {
+        let ahead = seq.wrapping_sub(self.oldest) & Self::SEQ_MASK;
+        let word = self.slots[Self::at(seq)];
+        (ahead < D::WINDOW && word & TAG_MASK == ACTIVE).then_some(word >> TAG_BITS)
+    }
+
     /// The slot of our next message: empty, or something of the peer.
     #[inline]
     pub(crate) fn peek_next(&self) -> Slot {
-        unpack(self.slots[usize::from(self.next & Self::SLOT_MASK)])
+        unpack(self.slots[Self::at(self.next)])
     }
 
     /// Starts our next message with request `index`; returns its sequence number. The caller keeps
@@ -127,22 +151,22 @@ impl<D: Dialect> Window<D> {
     #[inline]
     pub(crate) fn start(&mut self, index: u32) -> u16 {
         let seq = self.next;
-        self.slots[usize::from(seq & Self::SLOT_MASK)] = pack(Slot::Active(index));
+        self.slots[Self::at(seq)] = pack(Slot::Active(index));
         self.next = seq.wrapping_add(1) & Self::SEQ_MASK;
         seq
     }
 
     /// Keeps something early of the peer for a message that looked [`Slot::Empty`].
     pub(crate) fn hold(&mut self, seq: u16, index: u32) {
-        self.slots[usize::from(seq & Self::SLOT_MASK)] = pack(Slot::Early(index));
+        self.slots[Self::at(seq)] = pack(Slot::Early(index));
     }
 
     /// Our message was taken: frees its slot, and all finished ones before the first unfinished.
     #[inline]
     pub(crate) fn finish(&mut self, seq: u16) {
-        self.slots[usize::from(seq & Self::SLOT_MASK)] = pack(Slot::Done);
+        self.slots[Self::at(seq)] = pack(Slot::Done);
         while self.oldest != self.next {
-            let slot = &mut self.slots[usize::from(self.oldest & Self::SLOT_MASK)];
+            let slot = &mut self.slots[Self::at(self.oldest)];
             if *slot != pack(Slot::Done) {
                 break;
             }

@@ -101,19 +101,37 @@ impl Threshold {
     /// How many stripes a message that is not small gets.
     #[inline(always)]
     fn stripes(&self, len: u64, rails: RailCount) -> RailCount {
-        // max(1, min(ceil(len / min_stripe), rails)), counted instead of divided.
+        // max(1, min(ceil(len / min_stripe), rails)), counted instead of divided: the short and the
+        // long ones, which are most, by one comparison.
         let others = rails.get() as usize - 1;
-        let bounds = self.bounds.iter().take(others);
-        let extra = bounds.fold(0usize, |n, &bound| n.wrapping_add(usize::from(len > bound)));
+        let extra = if others == 0 || len <= self.bounds[0] {
+            0
+        } else if len > self.bounds[(others - 1) % (MAX_RAILS - 1)] {
+            others
+        } else {
+            self.extra(len, others)
+        };
         LOWERED[others % MAX_RAILS][extra % MAX_RAILS]
+    }
+
+    /// How many of the first `others` bounds `len` exceeds.
+    #[inline(never)]
+    fn extra(&self, len: u64, others: usize) -> usize {
+        let bounds = self.bounds.iter().take(others);
+        bounds.fold(0, |n, &bound| n.wrapping_add(usize::from(len > bound)))
     }
 
     /// Takes `step` (1..=`rails`) places of a rotation; returns the first.
     #[inline(always)]
     fn take(rotation: &mut u8, step: RailCount, rails: RailCount) -> u8 {
         let first = rails.wrap(*rotation);
-        // Below 16 + 16; wrapping, so that no overflow check is left in the hot path.
-        *rotation = rails.wrap(first.wrapping_add(step.get()));
+        // Below twice the count; wrapping, so that no overflow check is left in the hot path.
+        let next = first.wrapping_add(step.get());
+        *rotation = if next >= rails.get() {
+            next.wrapping_sub(rails.get())
+        } else {
+            next
+        };
         first
     }
 }

@@ -339,7 +339,7 @@ impl<R> MrCache<R> {
 
     /// The most regions that were in the cache at once.
     #[must_use]
-    pub const fn high_water(&self) -> u32 {
+    pub fn high_water(&self) -> u32 {
         self.entries.high_water()
     }
 

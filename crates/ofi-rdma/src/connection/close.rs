@@ -93,10 +93,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// are. For everybody else it is a stray.
     #[cold]
     pub(crate) fn late_ctrl(&mut self, id: u32, seq: u16) {
-        let lingering = self.by_id.get(id).and_then(|key| {
-            let comm = self.comms.get_mut(key)?;
-            (comm.state == CommState::Lingering).then_some((key, comm))
-        });
+        let found = self.comms.at_mut(id);
+        let lingering = found.filter(|(_, comm)| comm.state == CommState::Lingering);
         let Some((key, comm)) = lingering else {
             return self.stray(Stray::Ctrl(id, seq));
         };

@@ -192,7 +192,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             len: 0,
         };
         if let Some(comm) = self.comms.get_mut(key) {
-            comm.queued += 1;
+            comm.queue(1);
         }
         self.outbox.push(key.index(), Lane::control(0), waiting);
         self.news();

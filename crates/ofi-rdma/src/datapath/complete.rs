@@ -4,50 +4,87 @@ use ofi_pools::Key;
 use ofi_sched::Policy;
 
 use super::Done;
-use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{OpKind, Why};
 use crate::event::{Event, Stray};
 use crate::key::{CommKey, Named};
 use crate::port::{Cause, Lane, Rails, Token};
-use crate::request;
-use crate::state::{CommInput, ReqInput};
+use crate::request::Kind;
+use crate::state::{CommInput, ReqInput, ReqState};
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// An accepted operation completed.
     #[inline]
     pub fn on_local(&mut self, token: Token) {
-        self.finish_op(token, Ok(()));
+        if !self.finished_well(token) {
+            self.finish_closely(token, Ok(()));
+        }
     }
 
     /// An accepted operation failed (an error entry of the completion queue, flushed ones too).
     #[cold]
     pub fn on_failed(&mut self, token: Token, cause: Cause) {
-        self.finish_op(token, Err(cause));
+        self.finish_closely(token, Err(cause));
     }
 
+    /// As [`Engine::on_local`] or [`Engine::on_failed`].
+    #[inline]
     pub(super) fn finish_op(&mut self, token: Token, result: Result<(), Cause>) {
+        match result {
+            Ok(()) => self.on_local(token),
+            Err(cause) => self.on_failed(token, cause),
+        }
+    }
+
+    /// The way of nearly all completions: an operation of a request whose communicator is well. False,
+    /// and nothing was changed, for any other.
+    #[inline]
+    fn finished_well(&mut self, token: Token) -> bool {
+        let Some(named) = Named::of(token) else {
+            return false;
+        };
+        // The owner of these is no request.
+        if named.op.is_own() {
+            return false;
+        }
+        let Some(request) = self.requests.get_mut(named.owner) else {
+            return false;
+        };
+        let Some(comm) = self.comms.get_mut(request.comm) else {
+            return false;
+        };
+        let bit = named.lane().bit();
+        if request.flying & bit == 0 || !comm.takes_messages() {
+            return false;
+        }
+        request.flying &= !bit;
+        comm.landed();
+        match named.op {
+            OpKind::Ctrl => comm.ctrls = comm.ctrls.wrapping_add(1),
+            OpKind::EagerCopy => self.released.extend(request.rx.take()),
+            _ => {}
+        }
+        request.count();
+        self.news();
+        true
+    }
+
+    #[cold]
+    fn finish_closely(&mut self, token: Token, result: Result<(), Cause>) {
         let Some(named) = Named::of(token) else {
             return self.stray(Stray::Completion);
         };
-        let control = matches!(named.op, OpKind::Ctrl) || named.op.is_own();
-        let lane = if control {
-            Lane::control(named.rail)
-        } else {
-            Lane::data(named.rail)
-        };
+        let lane = named.lane();
         let finished = if named.op.is_own() {
-            self.finish_own(named, lane, result).map(Some)
+            self.finish_own(named, lane, result)
         } else {
             self.finish_of_request(named, lane, result)
         };
         match finished {
-            Some(drained) => {
+            Some(comm) => {
                 self.news();
-                if let Some(comm) = drained {
-                    self.reap_if_quiet(comm);
-                }
+                self.reap_if_quiet(comm);
             }
             None => self.stray(Stray::Completion),
         }
@@ -60,8 +97,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let comm = self.comms.get_mut(key)?;
         // Only the one that is due: a repeated completion of another is a stray.
         comm.own_flying.take_if(|op| *op == named.op)?;
-        comm.flying -= 1;
-        comm.moved = true;
+        comm.landed();
         if let Err(cause) = result {
             self.fail(
                 key,
@@ -90,14 +126,14 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         Some(key)
     }
 
-    /// `None`: for nothing. Else the communicator, if it is one that drains.
-    #[inline]
+    /// An operation that failed, or of a communicator that failed or was closed; which one, or `None` when
+    /// there was no such operation.
     fn finish_of_request(
         &mut self,
         named: Named,
         lane: Lane,
         result: Result<(), Cause>,
-    ) -> Option<Option<Key>> {
+    ) -> Option<Key> {
         let request = self.requests.get_mut(named.owner)?;
         let bit = lane.bit();
         if request.flying & bit == 0 {
@@ -109,31 +145,17 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             self.released.extend(request.rx.take());
         }
         let comm = self.comms.get_mut(key)?;
-        comm.flying -= 1;
-        comm.moved = true;
-        let seq = request.kind.in_window().then_some(seq);
+        comm.landed();
         match result {
-            Ok(()) => {
-                comm.ctrls += u64::from(named.op == OpKind::Ctrl);
-                // What is closed or has failed drains: the rare case.
-                let healthy = comm.takes_messages();
-                if healthy {
-                    request.count();
-                    return Some(None);
-                }
+            Ok(()) => comm.ctrls += u64::from(named.op == OpKind::Ctrl),
+            Err(cause) => {
+                let seq = request.kind.in_window().then_some(seq);
+                let op = named.op;
+                self.fail(key, seq, Why::Operation { op, lane, cause });
             }
-            Err(cause) => self.fail(
-                key,
-                seq,
-                Why::Operation {
-                    op: named.op,
-                    lane,
-                    cause,
-                },
-            ),
         }
         self.drop_orphan(named.owner);
-        Some(Some(key))
+        Some(key)
     }
 
     /// One of the completions a request needs.
@@ -146,29 +168,35 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
 
     /// `test` takes a finished request: frees its place in the window, and the gate for eager sends.
     pub(super) fn retire(&mut self, key: Key) -> Done {
-        let Some(request) = self.requests.get_mut(key) else {
+        let Some(request) = self.requests.remove(key) else {
             return Done::default();
         };
-        let (kind, seq, bytes) = (request.kind, request.seq, u64::from(request.bytes));
-        let rails = Rails::from_bits(request.used);
-        request.step(ReqInput::Take);
-        if let Some(comm) = self.comms.get_mut(request.comm) {
-            match kind {
-                request::Kind::Flush => comm.flushes_out -= 1,
-                request::Kind::Send => comm.writes_out -= 1,
-                request::Kind::Put | request::Kind::Get => comm.one_sided_out -= 1,
-                request::Kind::EagerSend | request::Kind::Recv => {}
-            }
-            if kind.in_window() {
+        debug_assert_eq!(request.state.next(ReqInput::Take), Some(ReqState::Gone));
+        self.unrefer(request.region);
+        let (seq, bytes) = (request.seq, u64::from(request.bytes));
+        let done = Done {
+            bytes,
+            rails: Rails::from_bits(request.used),
+        };
+        let Some(comm) = self.comms.get_mut(request.comm) else {
+            return done;
+        };
+        // One less of what this one was one of. Bytes wrap at 2^64, which do not happen.
+        let counters = &mut self.counters;
+        match request.kind {
+            Kind::Send | Kind::EagerSend => {
+                let writes = u16::from(request.kind == Kind::Send);
+                comm.writes_out = comm.writes_out.wrapping_sub(writes);
                 comm.window.finish(seq);
-                if comm.kind == CommKind::Send {
-                    self.counters.bytes_sent += bytes;
-                } else {
-                    self.counters.bytes_received += bytes;
-                }
+                counters.bytes_sent = counters.bytes_sent.wrapping_add(bytes);
             }
+            Kind::Recv => {
+                comm.window.finish(seq);
+                counters.bytes_received = counters.bytes_received.wrapping_add(bytes);
+            }
+            Kind::Flush => comm.flushes_out -= 1,
+            Kind::Put | Kind::Get => comm.one_sided_out -= 1,
         }
-        self.drop_request(key);
-        Done { bytes, rails }
+        done
     }
 }

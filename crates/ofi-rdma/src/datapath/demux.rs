@@ -12,12 +12,11 @@ use crate::engine::{Early, EarlyCtrl, Engine};
 use crate::error::{Mismatch, Violation, Why};
 use crate::event::Stray;
 use crate::limits::MAX_RAILS;
-use crate::port::{Lane, RxId};
+use crate::port::RxId;
 use crate::request::Kind;
 use crate::state::CommState;
 use crate::window::{Lookup, Slot};
 use crate::wire::MessageType;
-use crate::wire::capability::length_in;
 use crate::wire::close::Close;
 use crate::wire::conn::Conn;
 use crate::wire::ctrl::Ctrl;
@@ -48,88 +47,58 @@ const fn immediate(data: u64) -> u32 {
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// A write of a peer landed on data rail `rail`: `FI_REMOTE_WRITE`, with its CQ data (the
     /// immediate is the low half), and with the length where the provider says it (libfabric 1.17 does not on TCP: providers 1a).
-    #[inline]
+    #[inline(always)]
     pub fn on_remote_write(&mut self, rail: u8, data: u64, len: Option<u64>) {
-        let fields = D::decode_imm(immediate(data));
-        let found = self.by_id.get(fields.comm).and_then(|key| {
-            let comm = self.comms.get(key)?;
-            let fits = comm.kind == CommKind::Recv && comm.takes_messages();
-            match comm.window.lookup(fields.seq) {
-                Lookup::Within(Slot::Active(index)) if fits => {
-                    let told = if comm.len_in_data {
-                        length_in(data)
-                    } else {
-                        None
-                    };
-                    Some((key, index, len.or(told)))
-                }
-                _ => None,
-            }
-        });
-        let Some((comm, index, len)) = found else {
-            return self.stray(Stray::Write(fields.comm, fields.seq));
-        };
-        self.segment(comm, index, (rail, fields.nseg, len));
+        match len {
+            Some(_) => self.land(rail, data, len),
+            None => self.land_untold(rail, data),
+        }
     }
 
-    /// Counts a segment against the count that the first one announced (protocol 2e.3).
-    #[inline]
-    fn segment(&mut self, comm: Key, index: u32, segment: (u8, u8, Option<u64>)) {
-        let (rail, nseg, len) = segment;
-        let Some((key, request)) = self.request_at(index) else {
-            return;
-        };
-        if request.segs_have == 0 {
-            request.segs_want = nseg;
-        }
-        request.segs_have = request.segs_have.saturating_add(1);
-        request.used |= Lane::data(rail & RAIL_MASK).bit();
-        let total = match len {
-            Some(len) => u64::from(request.bytes).saturating_add(len),
-            None => {
-                request.len_unknown = true;
-                u64::from(request.bytes)
+    /// The provider does not say the length; the peer may.
+    #[cold]
+    fn land_untold(&mut self, rail: u8, data: u64) {
+        let comm = D::decode_imm(immediate(data)).comm;
+        let comm = self.comms.at_mut(comm);
+        let len = comm.and_then(|(_, comm)| comm.len_told(data));
+        self.land(rail, data, len);
+    }
+
+    #[inline(always)]
+    fn land(&mut self, rail: u8, data: u64, len: Option<u64>) {
+        let fields = D::decode_imm(immediate(data));
+        let found = self.comms.at_mut(fields.comm).and_then(|(_, comm)| {
+            if !comm.is_open(CommKind::Recv) {
+                return None;
             }
+            let index = comm.window.active(fields.seq)?;
+            let (_, request) = self.requests.at_mut(index)?;
+            Some((comm, request))
+        });
+        let Some((comm, request)) = found else {
+            return self.stray(Stray::Write(fields.comm, fields.seq));
         };
-        let violation = if nseg == 0 || nseg != request.segs_want {
-            Some(Violation::SegmentCount)
-        } else if request.segs_have > nseg {
-            Some(Violation::Duplicate)
-        } else if request.eager_data {
-            Some(request.unexpected(Violation::EagerAndSegments))
-        } else if total > u64::from(request.len) {
-            Some(Violation::Overrun)
-        } else {
-            None
-        };
-        let seq = request.seq;
-        if let Some(violation) = violation {
-            return self.fail(comm, Some(seq), Why::Protocol(violation));
+        comm.moved = true;
+        match request.segment(rail & RAIL_MASK, fields.nseg, len) {
+            Ok(()) => self.news(),
+            Err(violation) => self.violated(fields.comm, fields.seq, violation),
         }
-        request.bytes = u32::try_from(total).unwrap_or(request.len);
-        let last = request.segs_have == nseg;
-        if last && request.len_unknown {
-            // Not said by the provider: the protocol knows no more than what was posted.
-            request.bytes = request.len;
-        }
-        if let Some(comm) = self.comms.get_mut(comm) {
-            comm.moved = true;
-        }
-        self.news();
-        if last {
-            self.count_one(key);
+    }
+
+    /// The peer broke the protocol.
+    #[cold]
+    fn violated(&mut self, comm: u32, seq: u16, violation: Violation) {
+        if let Some(key) = self.comms.key_at(comm) {
+            self.fail(key, Some(seq), Why::Protocol(violation));
         }
     }
 
     /// An eager message came in on a data rail: `FI_RECV` with CQ data (protocol 2c.6).
     pub fn on_eager(&mut self, imm: u32, len: u32, rx: RxId) -> RxFate {
         let fields = D::decode_imm(imm);
-        let found = self.by_id.get(fields.comm).and_then(|key| {
-            let comm = self.comms.get(key)?;
-            let fits = comm.kind == CommKind::Recv && comm.takes_messages();
-            fits.then(|| (key, comm.window.lookup(fields.seq)))
-        });
-        let Some((comm, place)) = found else {
+        let open = self.comms.at_mut(fields.comm);
+        let open = open.filter(|(_, comm)| comm.is_open(CommKind::Recv));
+        let Some((comm, place)) = open.map(|(key, c)| (key, c.window.lookup(fields.seq))) else {
             self.stray(Stray::Eager(fields.comm, fields.seq));
             return RxFate::Repost;
         };
@@ -199,12 +168,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
 
     fn on_ctrl(&mut self, bytes: &[u8]) -> Option<()> {
         let (ctrl, width) = Ctrl::decode(bytes, self.config.data_rails).ok()?;
-        let found = self.by_id.get(ctrl.comm_id).and_then(|key| {
-            let comm = self.comms.get(key)?;
-            let fits = comm.kind == CommKind::Send && comm.takes_messages();
-            fits.then(|| (key, comm.window.lookup(ctrl.seq)))
-        });
-        let Some((comm, place)) = found else {
+        let open = self.comms.at_mut(ctrl.comm_id);
+        let open = open.filter(|(_, comm)| comm.is_open(CommKind::Send));
+        let Some((comm, place)) = open.map(|(key, c)| (key, c.window.lookup(ctrl.seq))) else {
             self.late_ctrl(ctrl.comm_id, ctrl.seq);
             return Some(());
         };
@@ -272,14 +238,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             (CommKind::Listener, CommState::Listening)
         };
         let (id, is_response) = (conn.remote_id, conn.is_response);
-        let comm = self
-            .by_id
-            .get(id)
-            .and_then(|key| self.comms.get_mut(key))
-            .filter(|c| {
-                let free = c.message.is_none() && c.child.is_none();
-                c.kind == kind && c.state == state && c.takes_messages() && free
-            });
+        let comm = self.comms.at_mut(id).map(|(_, comm)| comm).filter(|c| {
+            let free = c.message.is_none() && c.child.is_none();
+            c.is_open(kind) && c.state == state && free
+        });
         match comm {
             Some(comm) => {
                 comm.message = Some(Box::new(conn));
@@ -296,11 +258,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     fn on_close(&mut self, bytes: &[u8]) -> Option<()> {
         let close = Close::decode(bytes).ok()?;
         let id = close.send_comm_id;
-        let found = self.by_id.get(id).and_then(|key| {
-            let comm = self.comms.get_mut(key)?;
-            let fits = comm.kind == CommKind::Send && comm.close_count.is_none();
-            fits.then_some((key, comm))
-        });
+        let found = self.comms.at_mut(id);
+        let found = found.filter(|(_, c)| c.kind == CommKind::Send && c.close_count.is_none());
         let Some((key, comm)) = found else {
             self.stray(Stray::Close(id));
             return Some(());

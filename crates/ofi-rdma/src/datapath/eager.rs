@@ -27,7 +27,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             self.released.push(rx);
             return self.fail(comm, Some(seq), Why::Protocol(why));
         }
-        request.eager_data = true;
+        request.expect_no_segments();
         let bytes = len.min(request.len);
         request.bytes = bytes;
         if bytes == 0 {
@@ -38,7 +38,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         request.rx = Some(rx);
         request.queued += 1;
         if let Some(comm) = self.comms.get_mut(comm) {
-            comm.queued += 1;
+            comm.queue(1);
         }
         let copy = Batch::one(OpKind::EagerCopy, key, rx.rail, bytes);
         self.ready.push(copy);

@@ -29,12 +29,12 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let mut request = Request::new(comm.0, Kind::Flush, region, addr, 0);
         request.need = rails;
         request.queued = rails;
-        request.epoch = self.epoch;
+        request.epoch = self.epoch();
         let key = self.new_request(request).ok_or(Error::TooManyFlushes)?;
         self.ready.push(Batch::each(OpKind::Flush, key, rails));
         if let Some(c) = self.comms.get_mut(comm.0) {
             c.flushes_out += 1;
-            c.queued += u32::from(rails);
+            c.queue(rails);
             c.moved = true;
         }
         self.news();

@@ -49,6 +49,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     pub fn irecv(&mut self, comm: CommKey, buf: &RecvBuf) -> Result<Admission, Error> {
         let len = checked_len(buf.len)?;
         self.check_keys(buf)?;
+        let epoch = self.epoch();
         let c = self.comms.get_mut(comm.0);
         let Some(c) = c.filter(|c| c.is_ready(CommKind::Recv)) else {
             return self.not_now(comm, CommKind::Recv);
@@ -61,25 +62,27 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if buf.optional && self.config.early_completion && early == Slot::Empty {
             request.need = 1;
             request.no_imm = true;
-            request.eager_data = true;
+            request.expect_no_segments();
         } else {
             // The CTRL's own completion, and "all data is here" (trap 14 of section 0).
             request.need = 2;
         }
         request.queued = 1;
-        request.epoch = self.epoch;
-        let Ok(key) = self.requests.insert(request) else {
+        request.epoch = epoch;
+        let Some(vacant) = self.requests.vacant() else {
             return self.not_now(comm, CommKind::Recv);
         };
+        let key = vacant.key();
+        vacant.fill(request);
         c.window.start(key.index());
         c.moved = true;
-        c.queued += 1;
+        c.queue(1);
         // A CTRL goes on one control rail, whatever the stripe size (protocol 2.k 6).
         let bytes = ctrl_bytes(self.config.data_rails, self.config.key_width);
         let rail = self.policy.plan_one(bytes as u64, self.control_rails);
         self.ready.push(Batch::one(OpKind::Ctrl, key, rail, 0));
-        self.counters.recvs += 1;
-        self.counters.ctrls += 1;
+        self.counters.recvs = self.counters.recvs.wrapping_add(1);
+        self.counters.ctrls = self.counters.ctrls.wrapping_add(1);
         self.refer(buf.region);
         if let Slot::Early(index) = early {
             self.take_early(comm.0, key, index);

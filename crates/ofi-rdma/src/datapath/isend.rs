@@ -54,6 +54,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     #[inline]
     pub fn isend(&mut self, comm: CommKey, buf: SendBuf) -> Result<Admission, Error> {
         let len = checked_len(buf.len)?;
+        let epoch = self.epoch();
         let c = self.comms.get_mut(comm.0);
         let Some(c) = c.filter(|c| c.is_ready(CommKind::Send)) else {
             return self.not_now(comm, CommKind::Send);
@@ -63,27 +64,29 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             early == Slot::Empty && c.writes_out == 0 && c.eager_max.is_some_and(|max| len <= max);
         let mut request = Request::new(comm.0, Kind::Send, buf.region, buf.addr, len);
         request.seq = c.window.next();
-        request.epoch = self.epoch;
-        let Ok((key, request)) = self.requests.insert_mut(request) else {
+        request.epoch = epoch;
+        let Some(vacant) = self.requests.vacant() else {
             return self.not_now(comm, CommKind::Send);
         };
+        let key = vacant.key();
+        let request = vacant.fill(request);
         c.window.start(key.index());
         c.moved = true;
-        self.counters.sends += 1;
+        self.counters.sends = self.counters.sends.wrapping_add(1);
         if eager {
             let plan = self.policy.plan(u64::from(len), self.data_rails);
-            self.counters.eager_sends += 1;
-            c.queued += 1;
+            self.counters.eager_sends = self.counters.eager_sends.wrapping_add(1);
+            c.queue(1);
             self.ready.push(start_eager(key, request, &plan));
         } else {
-            c.writes_out += 1;
+            c.writes_out = c.writes_out.wrapping_add(1);
             if let Slot::Early(index) = early {
                 if let Some(Early::Ctrl(ctrl)) = self.early.remove_at(index) {
                     let len = len.min(ctrl.len);
                     let plan = self.policy.plan(u64::from(len), self.data_rails);
                     let batch = start_writes(key, request, &ctrl, &plan);
-                    c.queued += u32::from(batch.left());
-                    self.counters.segments += u64::from(batch.left());
+                    c.queue(batch.left());
+                    self.counters.add_segments(batch.left());
                     self.ready.push(batch);
                 }
             }
@@ -124,9 +127,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let plan = self.policy.plan(u64::from(len), self.data_rails);
         let batch = start_writes(key, request, ctrl, &plan);
         if let Some(c) = self.comms.get_mut(request.comm) {
-            c.queued += u32::from(batch.left());
+            c.queue(batch.left());
         }
-        self.counters.segments += u64::from(batch.left());
+        self.counters.add_segments(batch.left());
         self.ready.push(batch);
     }
 }

@@ -7,6 +7,7 @@ mod eager;
 mod flush;
 mod irecv;
 mod isend;
+mod offer;
 mod one_sided;
 mod post;
 mod pump;

@@ -144,7 +144,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         request.need = 1;
         request.queued = 1;
         request.bytes = len;
-        request.epoch = self.epoch;
+        request.epoch = self.epoch();
         Ok(Ok(request))
     }
 
@@ -156,7 +156,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     fn count_one_sided(&mut self, comm: Key) {
         if let Some(c) = self.comms.get_mut(comm) {
             c.one_sided_out += 1;
-            c.queued += 1;
+            c.queue(1);
             c.moved = true;
         }
         self.counters.one_sided += 1;

@@ -8,7 +8,7 @@ use crate::dialect::Dialect;
 use crate::error::OpKind;
 use crate::key::Named;
 use crate::outbox::Waiting;
-use crate::port::{Lane, PutSource, Token, Wire};
+use crate::port::{Lane, PeerAddr, PutSource, RegionId, Token, Wire};
 use crate::request::Request;
 use crate::wire::capability::with_length;
 use crate::wire::close::Close;
@@ -52,44 +52,17 @@ impl Post {
     }
 
     /// An operation of a request; `None` for one that its request cannot have.
-    #[inline]
     pub(super) fn of_request<D: Dialect>(
         config: &Config,
         comm: &Comm<D>,
         request: &Request,
         (waiting, lane): (&Waiting, Lane),
     ) -> Option<Self> {
-        let rail = usize::from(lane.rail());
         let (addr, region) = (request.addr, request.region);
         let wire = match waiting.op {
-            OpKind::Write => {
-                let imm = D::encode_imm(request.need, comm.remote_id, request.seq);
-                let data = match comm.len_in_data {
-                    true => with_length(imm, waiting.len),
-                    false => u64::from(imm),
-                };
-                let offset = u64::from(waiting.offset);
-                Wire::Write {
-                    peer: comm.peer.data[rail],
-                    addr: addr.wrapping_add(offset),
-                    len: u64::from(waiting.len),
-                    region,
-                    remote_addr: request.wire_addr.wrapping_add(offset),
-                    remote_key: request.keys[rail],
-                    data: (!request.no_imm).then_some(data),
-                }
-            }
+            OpKind::Write => return Some(Self::write(comm, request, (waiting, lane))),
             OpKind::Ctrl => return Some(Self::ctrl(config, comm, request, (waiting, lane))),
-            OpKind::Eager => {
-                let imm = D::encode_imm(1, comm.remote_id, request.seq);
-                Wire::Eager {
-                    peer: comm.peer.data[rail],
-                    addr,
-                    len: waiting.len,
-                    region,
-                    imm,
-                }
-            }
+            OpKind::Eager => return Some(Self::eager(comm, request, (waiting, lane))),
             OpKind::EagerCopy => Wire::EagerCopy {
                 rx: request.rx?,
                 len: waiting.len,
@@ -102,8 +75,38 @@ impl Post {
         Some(Self::new(waiting, lane, wire, Message::None))
     }
 
+    /// One segment.
     #[inline]
-    fn ctrl<D: Dialect>(
+    fn write<D: Dialect>(
+        comm: &Comm<D>,
+        request: &Request,
+        (waiting, lane): (&Waiting, Lane),
+    ) -> Self {
+        let at = usize::from(lane.rail());
+        let to = (comm.peer.data[at], request.keys[at]);
+        Segments::of(comm, request).post(waiting, lane.rail(), to)
+    }
+
+    /// A whole message before its CTRL.
+    #[inline]
+    pub(super) fn eager<D: Dialect>(
+        comm: &Comm<D>,
+        request: &Request,
+        (waiting, lane): (&Waiting, Lane),
+    ) -> Self {
+        let wire = Wire::Eager {
+            peer: comm.peer.data[usize::from(lane.rail())],
+            addr: request.addr,
+            len: waiting.len,
+            region: request.region,
+            imm: D::encode_imm(1, comm.remote_id, request.seq),
+        };
+        Self::new(waiting, lane, wire, Message::None)
+    }
+
+    /// Address and keys of a receive.
+    #[inline]
+    pub(super) fn ctrl<D: Dialect>(
         config: &Config,
         comm: &Comm<D>,
         request: &Request,
@@ -169,5 +172,50 @@ impl Post {
             Message::Ctrl(ctrl, rails, width) => ctrl.encode(*rails, *width, out),
             Message::Close(close) => close.encode(out),
         }
+    }
+}
+
+/// What the segments of a message have in common.
+#[derive(Clone, Copy)]
+pub(super) struct Segments {
+    imm: u32,
+    region: RegionId,
+    addr: u64,
+    remote_addr: u64,
+    no_imm: bool,
+    len_in_data: bool,
+}
+
+impl Segments {
+    #[inline]
+    pub(super) fn of<D: Dialect>(comm: &Comm<D>, request: &Request) -> Self {
+        Self {
+            imm: D::encode_imm(request.need, comm.remote_id, request.seq),
+            region: request.region,
+            addr: request.addr,
+            remote_addr: request.wire_addr,
+            no_imm: request.no_imm,
+            len_in_data: comm.len_in_data,
+        }
+    }
+
+    /// One of them; `to` is the peer's address and key of this rail.
+    #[inline]
+    pub(super) fn post(&self, part: &Waiting, rail: u8, to: (PeerAddr, u64)) -> Post {
+        let data = match self.len_in_data {
+            true => with_length(self.imm, part.len),
+            false => u64::from(self.imm),
+        };
+        let offset = u64::from(part.offset);
+        let wire = Wire::Write {
+            peer: to.0,
+            addr: self.addr.wrapping_add(offset),
+            len: u64::from(part.len),
+            region: self.region,
+            remote_addr: self.remote_addr.wrapping_add(offset),
+            remote_key: to.1,
+            data: (!self.no_imm).then_some(data),
+        };
+        Post::new(part, Lane::data(rail), wire, Message::None)
     }
 }

@@ -1,5 +1,4 @@
-//! To the port: what was just made goes out in order, while nothing waits; what waits in the outbox is
-//! peeked, offered, committed.
+//! From the outbox to the port: peek, offer, commit.
 
 use ofi_sched::{Policy, Threshold};
 
@@ -9,7 +8,8 @@ use crate::engine::Engine;
 use crate::error::OpKind;
 use crate::limits::{BUSY_TRIES_PER_LANE, CLOSE_BYTES, CONN_BYTES};
 use crate::outbox::Waiting;
-use crate::port::{Cause, Lane, Outcome, RailPort, Token, Wire};
+use crate::port::{Lane, Outcome, RailPort, Wire};
+use crate::request::Taken;
 use crate::wire::close::Close;
 
 /// The operation at the head of a lane. Dropped without [`Pending::commit`], nothing happened.
@@ -60,16 +60,6 @@ impl<D: Dialect, S: Policy> Pending<'_, D, S> {
     }
 }
 
-/// How far the offering of a batch got.
-enum Offered {
-    /// Nothing is left of it.
-    All,
-    /// The provider has the operation, which is over at once: the batch goes on after that.
-    Over(Token, Result<(), Cause>),
-    /// The provider is busy.
-    Busy(Lane),
-}
-
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// The operation whose turn it is on a lane.
     #[inline]
@@ -100,65 +90,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
     }
 
-    /// Offers what was just made, while nothing waits: the way of a message that goes well. Returns the
-    /// lane that was busy; the operation it was busy for waits now behind all others that are left.
-    #[inline]
-    fn offer_ready<P: RailPort>(&mut self, port: &mut P) -> Option<Lane> {
-        let mut at = 0;
-        while at < self.ready.len() {
-            match self.offer_batch(at, port) {
-                Offered::All => at += 1,
-                Offered::Over(token, result) => self.finish_op(token, result),
-                Offered::Busy(lane) => {
-                    self.counters.busy += 1;
-                    self.queue_ready(at);
-                    self.outbox.rotate(lane);
-                    return Some(lane);
-                }
-            }
-        }
-        self.ready.clear();
-        None
-    }
-
-    #[inline]
-    fn offer_batch<P: RailPort>(&mut self, at: usize, port: &mut P) -> Offered {
-        let rails = self.data_rails;
-        let Some(batch) = self.ready.get_mut(at).filter(|batch| batch.left() > 0) else {
-            return Offered::All;
-        };
-        let Some(request) = self.requests.get_mut(batch.owner) else {
-            return Offered::All;
-        };
-        let Some(comm) = self.comms.get_mut(request.comm) else {
-            return Offered::All;
-        };
-        let mut offered = Offered::All;
-        while let Some((lane, waiting)) = batch.peek(rails) {
-            let Some(post) = Post::of_request(&self.config, comm, request, (&waiting, lane)) else {
-                break;
-            };
-            let outcome = port.post(&post);
-            if outcome == Outcome::Busy {
-                offered = Offered::Busy(lane);
-                break;
-            }
-            batch.advance();
-            request.launched(lane);
-            comm.launched();
-            offered = match outcome {
-                Outcome::Completed => Offered::Over(post.token, Ok(())),
-                Outcome::Failed(cause) => Offered::Over(post.token, Err(cause)),
-                Outcome::Accepted | Outcome::Busy => continue,
-            };
-            break;
-        }
-        self.news();
-        offered
-    }
-
     /// What was made, from batch `from` on, waits in the outbox like all that waits.
-    fn queue_ready(&mut self, from: usize) {
+    pub(super) fn queue_ready(&mut self, from: usize) {
         for batch in self.ready.iter_mut().skip(from) {
             let Some(comm) = self.requests.get(batch.owner).map(|r| r.comm) else {
                 continue;
@@ -264,17 +197,18 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
 
     /// The provider has it.
     fn mark_flying(&mut self, waiting: &Waiting, lane: Lane) {
+        let taken = Taken::one(lane);
         let comm = if waiting.op.is_own() {
             waiting.owner
         } else {
             let Some(request) = self.requests.get_mut(waiting.owner) else {
                 return;
             };
-            request.launched(lane);
+            request.launched(taken);
             request.comm
         };
         if let Some(comm) = self.comms.get_mut(comm) {
-            comm.launched();
+            comm.launched(taken);
             if waiting.op.is_own() {
                 comm.own_flying = Some(waiting.op);
             }

@@ -41,20 +41,35 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// The failure of its communicator, which ends the request; a key that names none.
     #[inline]
     pub fn test(&mut self, request: ReqKey) -> Result<Test, Error> {
-        if let Some(done) = self.recheck(request)? {
-            return Ok(Test::Done(done));
-        }
-        let epoch = self.epoch;
+        let epoch = self.epoch();
         let Some(r) = self.requests.get_mut(request.0) else {
             return Err(Error::NoSuchRequest);
         };
-        let again = r.epoch == epoch;
-        r.epoch = epoch.wrapping_add(u32::from(again));
-        if again {
-            self.next_epoch();
+        if r.state == ReqState::Live && r.epoch != epoch && self.calm == epoch {
+            r.epoch = epoch;
+            return Ok(Test::Pending { poll: false });
         }
-        let poll = self.polled != self.epoch;
-        self.polled = self.epoch;
+        self.test_closely(request)
+    }
+
+    /// A request that may be over, or is the first of an epoch.
+    #[inline(never)]
+    fn test_closely(&mut self, request: ReqKey) -> Result<Test, Error> {
+        if let Some(done) = self.recheck(request)? {
+            return Ok(Test::Done(done));
+        }
+        let before = self.epoch();
+        if let Some(r) = self.requests.get_mut(request.0) {
+            let again = r.epoch == before;
+            self.retests = self.retests.wrapping_add(u32::from(again));
+            r.epoch = before.wrapping_add(u32::from(again));
+        }
+        let epoch = self.epoch();
+        let poll = self.polled != epoch;
+        self.polled = epoch;
+        if self.failed_comms == 0 {
+            self.calm = epoch;
+        }
         Ok(Test::Pending { poll })
     }
 
@@ -62,7 +77,6 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     ///
     /// # Errors
     /// The failure of its communicator, which ends the request; a key that names none.
-    #[inline]
     pub fn recheck(&mut self, request: ReqKey) -> Result<Option<Done>, Error> {
         let r = self
             .requests
