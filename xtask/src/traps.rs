@@ -2,11 +2,11 @@
 //! test that passes with the trap built in does not guard against it.
 //!
 //! * [`edit`]: a trap, as a file of `xtask/traps` has it; [`copy`]: the copy
-//! * [`run`]: one test with one trap; here: the command, its table, and the check that `tidy` makes
+//! * [`runner`]: one test with one trap; here: the command, its table, and the check that `tidy` makes
 
 mod copy;
 mod edit;
-mod run;
+mod runner;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use self::copy::Copy;
 use self::edit::Trap;
-use self::run::{Runner, Verdict};
+use self::runner::{Runner, Verdict};
 use crate::libfabric;
 use crate::tidy::{TextFile, read_all};
 use crate::workspace::Workspace;
