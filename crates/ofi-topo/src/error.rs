@@ -176,6 +176,13 @@ pub enum TopoError {
         text: String,
     },
 
+    /// A text that should be a dump of hwloc.
+    #[error("this is no topology of hwloc: {what}; write one with `lstopo --whole-io file.xml`")]
+    BadXml {
+        /// What is wrong with it.
+        what: String,
+    },
+
     /// A device name that cannot be a name in sysfs.
     #[error("\"{name}\" cannot be a device name: it is empty or has a '/' or NUL, or is . or ..")]
     BadDeviceName {

@@ -1,7 +1,7 @@
 //! NICs and a rule to devices.
 
 use crate::nic::in_stable_order;
-use crate::{Nic, Rule, TopoError};
+use crate::{Nic, PciAddress, Rule, TopoError};
 
 /// Most rails a device can have: the connection message has four entries a kind (protocol 2c.3).
 pub const MAX_RAILS: usize = 4;
@@ -14,6 +14,8 @@ pub struct DeviceGroup {
     /// [`Nic::index`] of the NIC whose name, PCI path and GUID stand for the device: the first
     /// of the group.
     pub leader: usize,
+    /// The accelerator that the NICs were grouped by, where they were.
+    pub near: Option<PciAddress>,
 }
 
 /// All devices of a host, in the order of their numbers.
@@ -25,6 +27,38 @@ pub struct Grouping {
     /// [`Nic::index`] of the NICs that serve no device: those the rule left out, in stable order,
     /// then those that [`force_rails`](Self::force_rails) cut off.
     pub unused: Vec<usize>,
+    /// What was made otherwise than one might think.
+    pub remarks: Vec<Remark>,
+}
+
+/// Something about a grouping that its user may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remark {
+    /// A NIC without a PCI address, or with one that the tree does not have (a container that hides it,
+    /// a virtual device): a device of its own, after the others.
+    Elsewhere {
+        /// [`Nic::index`].
+        index: usize,
+    },
+    /// More NICs for each of some accelerators than a device can have rails: they make more devices
+    /// than there are accelerators. The reference refuses such a host.
+    Spread {
+        /// NICs near these accelerators.
+        nics: usize,
+        /// Devices that the accelerators alone would have had.
+        accelerators: usize,
+        /// Devices made.
+        devices: usize,
+    },
+    /// Devices near accelerators differ in their number of rails, so that those that differ cannot be
+    /// connected.
+    Unequal {
+        /// Rails of the narrowest.
+        least: usize,
+        /// Rails of the widest.
+        most: usize,
+    },
 }
 
 impl Grouping {
@@ -117,7 +151,11 @@ pub fn group(nics: &[Nic], rule: &Rule) -> Result<Grouping, TopoError> {
                 .map(|nic| nic.index)
                 .filter(|index| !used.contains(index))
                 .collect();
-            Ok(Grouping { devices, unused })
+            Ok(Grouping {
+                devices,
+                unused,
+                remarks: Vec::new(),
+            })
         }
     }
 }
@@ -126,17 +164,23 @@ fn one_per_nic(ordered: &[&Nic]) -> Grouping {
     let device = |nic: &&Nic| DeviceGroup {
         rails: vec![nic.index],
         leader: nic.index,
+        near: None,
     };
     Grouping {
         devices: ordered.iter().map(device).collect(),
         unused: Vec::new(),
+        remarks: Vec::new(),
     }
 }
 
 fn device(number: usize, members: &[&Nic]) -> Result<DeviceGroup, TopoError> {
     let rails: Vec<usize> = members.iter().map(|nic| nic.index).collect();
     match rails.first() {
-        Some(&leader) if rails.len() <= MAX_RAILS => Ok(DeviceGroup { rails, leader }),
+        Some(&leader) if rails.len() <= MAX_RAILS => Ok(DeviceGroup {
+            rails,
+            leader,
+            near: None,
+        }),
         _ => Err(TopoError::TooManyRails {
             what: format!("group {number}"),
             rails: rails.len(),
@@ -174,6 +218,7 @@ mod tests {
         let want = [1, 0].map(|index| DeviceGroup {
             rails: vec![index],
             leader: index,
+            near: None,
         });
         assert_eq!(grouping.devices, want);
         assert_eq!((grouping.rails_max(), grouping.unused), (1, vec![]));
@@ -187,7 +232,8 @@ mod tests {
             grouping.devices,
             [DeviceGroup {
                 rails: vec![0; 4],
-                leader: 0
+                leader: 0,
+                near: None
             }]
         );
         assert_eq!(grouping.rails_max(), 4);

@@ -2,7 +2,7 @@
 
 use core::cmp::Ordering;
 
-use crate::{PciAddress, TopoError};
+use crate::{NodeGuid, PciAddress, TopoError};
 
 /// One NIC as the provider lists it. Everything but the index and the name may be unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub struct Nic {
     pub pci: Option<PciAddress>,
     /// Speed of the link in bits per second; 0 when unknown.
     pub speed_bps: u64,
+    /// Its GUID, where it is an EFA: orders the rails of one card (protocol 2h.5).
+    pub guid: Option<NodeGuid>,
 }
 
 impl Nic {
@@ -33,6 +35,7 @@ impl Nic {
             name: name.into(),
             pci: None,
             speed_bps: 0,
+            guid: None,
         }
     }
 
@@ -47,6 +50,13 @@ impl Nic {
     #[must_use]
     pub fn with_speed_bps(mut self, speed_bps: u64) -> Self {
         self.speed_bps = speed_bps;
+        self
+    }
+
+    /// The same NIC with this GUID.
+    #[must_use]
+    pub fn with_guid(mut self, guid: NodeGuid) -> Self {
+        self.guid = Some(guid);
         self
     }
 

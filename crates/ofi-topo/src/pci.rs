@@ -45,6 +45,17 @@ impl PciAddress {
         })
     }
 
+    /// An address of domain 0 whose device and function are known to be in range.
+    #[cfg(feature = "shapes")]
+    pub(crate) const fn in_domain_0(bus: u8, device: u8, function: u8) -> Self {
+        Self {
+            domain: 0,
+            bus,
+            device,
+            function,
+        }
+    }
+
     /// The PCI domain (segment); libfabric reports 16 bits of it.
     #[must_use]
     pub const fn domain(self) -> u32 {

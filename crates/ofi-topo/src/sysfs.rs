@@ -1,4 +1,4 @@
-//! The three facts read from the file system, under a root that the caller chooses.
+//! All that is read from the file system, under a root that the caller chooses.
 //!
 //! The root stands for `/`: a test gives a directory of its own, a tool a copy of another host.
 //! Nothing outside of it is read, wherever symbolic links lead.
@@ -9,6 +9,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::{PciAddress, TopoError};
+
+mod scan;
 
 /// No file read here has more than a line; a file that does not end is not followed.
 const FILE_BYTES_MAX: u64 = 4096;
@@ -95,11 +97,7 @@ impl Sysfs {
             source,
         };
         let inside = self.real_path(what, path)?;
-        let mut bytes = Vec::new();
-        File::open(self.root.join(inside))
-            .and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes))
-            .map_err(failed)?;
-        let text = String::from_utf8_lossy(&bytes);
+        let text = read_bounded(&self.root.join(inside)).map_err(failed)?;
         Ok(text.lines().next().unwrap_or("").trim().to_owned())
     }
 
@@ -121,6 +119,15 @@ impl Sysfs {
             }),
         }
     }
+}
+
+/// The text of a file, or its first [`FILE_BYTES_MAX`] bytes.
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(FILE_BYTES_MAX)
+        .read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The GUID of an RDMA device, with the reading that EFA gives its bits (protocol 2h.5).

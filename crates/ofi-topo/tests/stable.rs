@@ -1,7 +1,10 @@
 //! The same NICs give the same devices, whatever the order of the provider's list.
 #![expect(clippy::unwrap_used, reason = "test code")]
 
-use ofi_topo::{Grouping, MAX_RAILS, Nic, PciAddress, Rule, group};
+mod common;
+
+use common::devices;
+use ofi_topo::{MAX_RAILS, Nic, PciAddress, Rule, group};
 use proptest::prelude::*;
 
 /// Distinct NICs, some with an address, some sharing one (two ports of a card), shuffled.
@@ -32,22 +35,6 @@ fn renumbered(nics: &[Nic]) -> Vec<Nic> {
     nics.iter().enumerate().map(own).collect()
 }
 
-/// Devices by the names of their rails, leader first.
-fn by_name(grouping: &Grouping, nics: &[Nic]) -> Vec<Vec<String>> {
-    let name = |index: &usize| {
-        nics.iter()
-            .find(|nic| nic.index == *index)
-            .unwrap()
-            .name
-            .clone()
-    };
-    let device = |device: &ofi_topo::DeviceGroup| {
-        assert_eq!(device.leader, device.rails[0]);
-        device.rails.iter().map(name).collect()
-    };
-    grouping.devices.iter().map(device).collect()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -57,7 +44,7 @@ proptest! {
         for rule in [Rule::OnePerNic, Rule::ForceRails(forced)] {
             let here = group(&nics, &rule).unwrap();
             let there = group(&other, &rule).unwrap();
-            prop_assert_eq!(by_name(&here, &nics), by_name(&there, &other));
+            prop_assert_eq!(devices(&here, &nics), devices(&there, &other));
             prop_assert_eq!(here.devices.len(), nics.len());
         }
     }
@@ -70,7 +57,7 @@ proptest! {
         prop_assume!(!spec.is_empty());
         let rule = Rule::UserGroups(spec.parse().unwrap());
         let grouping = group(&nics, &rule).unwrap();
-        prop_assert_eq!(by_name(&grouping, &nics), groups);
+        prop_assert_eq!(devices(&grouping, &nics), groups);
         prop_assert!(grouping.unused.is_empty());
     }
 

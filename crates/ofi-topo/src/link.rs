@@ -1,0 +1,125 @@
+//! Speed and width of a PCI Express link, in the words of sysfs and of NCCL.
+
+use core::fmt;
+
+/// Transfers a second on one lane: the steps that PCI Express has.
+///
+/// ```
+/// use ofi_topo::LinkSpeed;
+/// let speed = LinkSpeed::parse("8.0 GT/s PCIe").unwrap();
+/// assert_eq!(speed.to_string(), "8");
+/// assert_eq!(speed.next(), LinkSpeed::parse("16.0 GT/s PCIe"));
+/// assert_eq!(LinkSpeed::parse("Unknown"), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkSpeed {
+    /// Its place in [`STEPS`].
+    step: u8,
+}
+
+/// The generations 1 to 6, in GT/s (protocol 2h.4).
+const STEPS: [&str; 6] = ["2.5", "5", "8", "16", "32", "64"];
+
+impl LinkSpeed {
+    /// What is taken for a NIC that does not say, 16 GT/s (protocol 2h.4).
+    pub const OF_UNKNOWN_NIC: Self = Self { step: 3 };
+
+    /// Reads `max_link_speed` of sysfs: a number of GT/s, then anything. `None` for "Unknown" and for
+    /// numbers that are no step.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (number, _) = text.split_once(" GT/s")?;
+        let number = number.strip_suffix(".0").unwrap_or(number);
+        let step = STEPS.iter().position(|known| *known == number)?;
+        Some(Self {
+            step: u8::try_from(step).ok()?,
+        })
+    }
+
+    /// The next faster step; `None` at the fastest.
+    #[must_use]
+    pub fn next(self) -> Option<Self> {
+        let step = self.step + 1;
+        (usize::from(step) < STEPS.len()).then_some(Self { step })
+    }
+}
+
+/// The number of GT/s: `2.5` to `64`.
+impl fmt::Display for LinkSpeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(STEPS.get(usize::from(self.step)).unwrap_or(&""))
+    }
+}
+
+/// What a function or a port can do at most; each part may be unknown (virtual machines, containers).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Link {
+    /// Speed of a lane.
+    pub speed: Option<LinkSpeed>,
+    /// Lanes, 1 to 32.
+    pub width: Option<u8>,
+}
+
+impl Link {
+    /// From what sysfs says. A width of 0 or 255 is how Linux writes that it does not know.
+    #[must_use]
+    pub fn parse(speed: &str, width: &str) -> Self {
+        Self {
+            speed: LinkSpeed::parse(speed),
+            width: width.parse().ok().filter(|lanes| (1..=32).contains(lanes)),
+        }
+    }
+
+    /// What is left of it behind `port`: the smaller of each that is known.
+    #[must_use]
+    pub fn behind(self, port: Self) -> Self {
+        let least = |a: Option<LinkSpeed>, b| match (a, b) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            _ => a.or(b),
+        };
+        let width = match (self.width, port.width) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Self {
+            speed: least(self.speed, port.speed),
+            width,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Link, LinkSpeed};
+
+    #[test]
+    fn what_sysfs_says_is_read() {
+        for (text, number) in [
+            ("2.5 GT/s PCIe", "2.5"),
+            ("5.0 GT/s PCIe", "5"),
+            ("8 GT/s", "8"),
+            ("16.0 GT/s PCIe", "16"),
+            ("32.0 GT/s PCIe", "32"),
+            ("64.0 GT/s PCIe", "64"),
+        ] {
+            assert_eq!(LinkSpeed::parse(text).unwrap().to_string(), number);
+        }
+        for unknown in ["", "Unknown", "Unknown speed", "7 GT/s", "-5 GT/s", "8"] {
+            assert_eq!(LinkSpeed::parse(unknown), None, "{unknown}");
+        }
+        for width in ["", "0", "255", "33", "-1", "x16"] {
+            assert_eq!(Link::parse("", width).width, None, "{width}");
+        }
+    }
+
+    #[test]
+    fn a_port_bounds_what_is_behind_it() {
+        let fast = Link::parse("32.0 GT/s PCIe", "16");
+        let narrow = Link::parse("16.0 GT/s PCIe", "8");
+        assert_eq!(fast.behind(narrow), narrow);
+        assert_eq!(narrow.behind(fast), narrow);
+        assert_eq!(fast.behind(Link::default()), fast);
+        assert_eq!(Link::default().behind(fast), fast);
+        assert_eq!(LinkSpeed::parse("64 GT/s").unwrap().next(), None);
+    }
+}

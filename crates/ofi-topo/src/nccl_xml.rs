@@ -1,0 +1,160 @@
+//! The topology file that NCCL is given where a device has several NICs (protocol 2h.4).
+//!
+//! NCCL knows one PCI function a device, the leader. The file says where leaders are and that the link of
+//! each carries what all its NICs together carry; the rest NCCL finds by itself.
+
+use core::fmt::{self, Write as _};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    Accelerators, DeviceGroup, Grouping, Link, LinkSpeed, Nic, PciAddress, PciFunction, Tree,
+};
+
+/// Lanes that are taken for a NIC that does not say (protocol 2h.4).
+const WIDTH_OF_UNKNOWN_NIC: u8 = 8;
+
+/// The file for these devices, or `None` where no device has several NICs: NCCL sees all there is to see
+/// then. `host` tells hosts apart; `nics` are those that `grouping` was made of.
+///
+/// ```
+/// # #[cfg(feature = "shapes")] {
+/// use ofi_topo::{Accelerators, group_near, nccl_xml, shape::Shape};
+/// let p5 = Shape::by_name("p5").unwrap();
+/// let nics = p5.provider_list();
+/// let grouping = group_near(&nics, &p5.tree, Accelerators::NVIDIA).unwrap();
+/// let file = nccl_xml::file(&p5.tree, (&nics, &grouping), Accelerators::NVIDIA, 1).unwrap();
+/// assert!(file.contains(
+///     "<pci busid=\"0000:52:00.0\" link_speed=\"32 GT/s PCIe/s\" link_width=\"16\"/>"
+/// ));
+/// # }
+/// ```
+///
+/// # Costs
+/// O(f * n) for f functions and n NICs; made once per process.
+#[must_use]
+pub fn file(
+    tree: &Tree,
+    (nics, grouping): (&[Nic], &Grouping),
+    accelerators: Accelerators,
+    host: u64,
+) -> Option<String> {
+    if !grouping.devices.iter().any(|device| nics_of(device) > 1) {
+        return None;
+    }
+    let mut leaders: BTreeMap<PciAddress, &DeviceGroup> = BTreeMap::new();
+    for device in &grouping.devices {
+        let leader = nics.iter().find(|nic| nic.index == device.leader);
+        if let Some(address) = leader.and_then(|nic| nic.pci) {
+            leaders.entry(address).or_insert(device);
+        }
+    }
+    let ours: BTreeSet<PciAddress> = nics.iter().filter_map(|nic| nic.pci).collect();
+    // NCCL takes node 0 where the firmware does not say.
+    let node = |function: &PciFunction| tree.numa_of(function).unwrap_or(0);
+    let mut nodes: BTreeMap<u32, Vec<&PciFunction>> = BTreeMap::new();
+    for function in tree.functions() {
+        if ours.contains(&function.address) || accelerators.contain(function) {
+            nodes.entry(node(function)).or_default().push(function);
+        }
+    }
+    let mut text = String::from("<system version=\"1\">\n");
+    for (node, functions) in nodes {
+        let mut branch = Branch {
+            text: String::new(),
+            open: Vec::new(),
+        };
+        // Writing to a string cannot fail.
+        let written = functions
+            .iter()
+            .try_for_each(|function| branch.add(tree, function, &leaders));
+        if written.is_ok() {
+            branch.close(0);
+            let head = format!("  <cpu host_hash=\"{host:#x}\" numaid=\"{node}\">\n");
+            text.extend([head.as_str(), &branch.text, "  </cpu>\n"]);
+        }
+    }
+    text.push_str("</system>\n");
+    Some(text)
+}
+
+/// NICs of a device; one that carries several rails counts once.
+fn nics_of(device: &DeviceGroup) -> usize {
+    device.rails.iter().collect::<BTreeSet<_>>().len()
+}
+
+/// What stands below a `cpu`.
+struct Branch {
+    text: String,
+    /// The bridges that are open.
+    open: Vec<PciAddress>,
+}
+
+impl Branch {
+    fn add(
+        &mut self,
+        tree: &Tree,
+        function: &PciFunction,
+        leaders: &BTreeMap<PciAddress, &DeviceGroup>,
+    ) -> fmt::Result {
+        // Two bridges are one switch to NCCL, named by the upper: its depth is even, counted from 1
+        // below the root bus.
+        let switches: Vec<PciAddress> = (function.bridges.iter().skip(1))
+            .step_by(2)
+            .copied()
+            .collect();
+        let same = self.open.iter().zip(&switches).take_while(|(a, b)| a == b);
+        let same = same.count();
+        self.close(same);
+        for switch in switches.iter().skip(same) {
+            let indent = self.indent();
+            writeln!(self.text, "{indent}<pci busid=\"{switch}\">")?;
+            self.open.push(*switch);
+        }
+        let Some(device) = leaders.get(&function.address) else {
+            return Ok(());
+        };
+        let (speed, width) = folded(tree, function, device);
+        let (indent, address) = (self.indent(), function.address);
+        writeln!(
+            self.text,
+            "{indent}<pci busid=\"{address}\" link_speed=\"{speed} GT/s PCIe/s\" link_width=\"{width}\"/>"
+        )
+    }
+
+    /// Closes bridges until `left` are open.
+    fn close(&mut self, left: usize) {
+        while self.open.len() > left {
+            self.open.pop();
+            let indent = self.indent();
+            self.text.push_str(&indent);
+            self.text.push_str("</pci>\n");
+        }
+    }
+
+    fn indent(&self) -> String {
+        "  ".repeat(self.open.len() + 2)
+    }
+}
+
+/// The link of a leader that carries what all NICs of its device do, as far as their accelerator's link
+/// goes: doubled in speed first, then in width, while there are NICs to add.
+fn folded(tree: &Tree, function: &PciFunction, device: &DeviceGroup) -> (LinkSpeed, u8) {
+    let own = tree.link_of(function);
+    let mut speed = own.speed.unwrap_or(LinkSpeed::OF_UNKNOWN_NIC);
+    let mut width = own.width.unwrap_or(WIDTH_OF_UNKNOWN_NIC);
+    let near = device.near.and_then(|address| tree.find(address));
+    let Link {
+        speed: speed_max,
+        width: width_max,
+    } = near.map(|near| tree.link_of(near)).unwrap_or_default();
+    let mut nics = nics_of(device);
+    while nics > 1 && speed_max.is_some_and(|most| speed < most) {
+        speed = speed.next().unwrap_or(speed);
+        nics /= 2;
+    }
+    while nics > 1 && width_max.is_some_and(|most| width.saturating_mul(2) <= most) {
+        width *= 2;
+        nics /= 2;
+    }
+    (speed, width)
+}

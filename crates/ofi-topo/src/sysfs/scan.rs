@@ -1,0 +1,104 @@
+//! The tree of PCI functions, from `/sys/bus/pci/devices` and `/sys/devices/system`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::Sysfs;
+use crate::{Link, PciAddress, PciFunction, TopoError, Tree};
+
+/// Functions looked at; the largest hosts have some hundreds.
+const FUNCTIONS_MAX: usize = 65_536;
+
+impl Sysfs {
+    /// Every PCI function of the host that sysfs shows. A host, or a container, that shows none has an
+    /// empty tree, which is no error; what is not told of a function stays unknown. A function whose
+    /// entry leads out of the root is left out.
+    ///
+    /// # Errors
+    /// [`TopoError::Sysfs`] when the directory is there and cannot be read.
+    ///
+    /// # Costs
+    /// Some ten system calls a function: milliseconds on large hosts. Made once a process.
+    pub fn tree(&self) -> Result<Tree, TopoError> {
+        let path = self.root.join("sys/bus/pci/devices");
+        let failed = |source| TopoError::Sysfs {
+            what: "the list of PCI functions",
+            path: path.clone(),
+            source,
+        };
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tree::default()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut functions = Vec::new();
+        for entry in entries.take(FUNCTIONS_MAX) {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            let address = name.to_str().and_then(|name| name.parse().ok());
+            functions.extend(address.and_then(|address| self.function(address, &entry.path())));
+        }
+        Ok(Tree::new(functions, self.packages()))
+    }
+
+    fn function(&self, address: PciAddress, link: &Path) -> Option<PciFunction> {
+        let place = self.real_path("a PCI function", link).ok()?;
+        let mut bridges = Vec::new();
+        for part in place.components() {
+            let part = part.as_os_str().to_str()?;
+            // Domains of their own below a function (Intel VMD) start another tree, as in hwloc.
+            if part.starts_with("pci") {
+                bridges.clear();
+            }
+            bridges.extend(part.parse::<PciAddress>());
+        }
+        if bridges.pop() != Some(address) {
+            return None;
+        }
+        let dir = self.root.join(place);
+        let hex = |name| u32::from_str_radix(line(&dir, name).strip_prefix("0x")?, 16).ok();
+        let small = |name| hex(name).and_then(|value| u16::try_from(value).ok());
+        let mut function = PciFunction::new(address, bridges);
+        // Six digits: class, subclass, programming interface.
+        function.class = hex("class")
+            .and_then(|class| u16::try_from(class >> 8).ok())
+            .unwrap_or(0);
+        function.vendor = small("vendor").unwrap_or(0);
+        function.device = small("device").unwrap_or(0);
+        // -1 is no node.
+        function.numa = line(&dir, "numa_node").parse().ok();
+        function.link = Link::parse(&line(&dir, "max_link_speed"), &line(&dir, "max_link_width"));
+        Some(function)
+    }
+
+    /// NUMA node to package, by the first processor of each node.
+    fn packages(&self) -> BTreeMap<u32, u32> {
+        let system = self.root.join("sys/devices/system");
+        let nodes = fs::read_dir(system.join("node"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let package = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            let node = name.to_str()?.strip_prefix("node")?.parse().ok()?;
+            let list = line(&entry.path(), "cpulist");
+            let first = list.split(['-', ',']).next()?.parse::<u32>().ok()?;
+            let topology = system.join(format!("cpu/cpu{first}/topology"));
+            let package = line(&topology, "physical_package_id").parse().ok()?;
+            Some((node, package))
+        };
+        nodes.filter_map(package).collect()
+    }
+}
+
+/// The first line of a plain file of `dir`; empty where there is none. Links are not followed: in these
+/// directories sysfs has none.
+fn line(dir: &Path, name: &str) -> String {
+    let path = dir.join(name);
+    let is_plain = fs::symlink_metadata(&path).is_ok_and(|about| about.is_file());
+    let text = is_plain.then(|| super::read_bounded(&path).unwrap_or_default());
+    let text = text.unwrap_or_default();
+    text.lines().next().unwrap_or("").trim().to_owned()
+}
