@@ -1,4 +1,4 @@
-//! Building the plugins and the `ofi` command.
+//! Building the plugins, the `ofi` command and the emulated EFA.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -67,7 +67,8 @@ impl Built {
     }
 }
 
-/// Builds the plugins, under the names by which they are loaded, and the `ofi` command.
+/// Builds the plugins, under the names by which they are loaded, the `ofi` command and the emulated
+/// EFA.
 pub(crate) fn build(here: &Workspace, profile: Profile) -> Result<Built> {
     let mut args = vec![
         "build",
@@ -77,6 +78,9 @@ pub(crate) fn build(here: &Workspace, profile: Profile) -> Result<Built> {
         "ofi-plugin-nccl",
         "--package",
         "ofi-tools",
+        // Where `ofi emu` looks for it: beside the command.
+        "--package",
+        "efa-emu",
     ];
     let dir = match profile {
         Profile::Dev => here.target.join("debug"),

@@ -9,7 +9,7 @@
 //! * [`libfabric`]: which libfabrics there are; [`setup`]: getting them
 //! * [`artifacts`]: building the plugins and the `ofi` command
 //! * [`settings`]: providers and sizes for runs over loopback; [`tables`]: which tables of which plugin;
-//!   [`demo`]: the first thing to try
+//!   [`emulated`]: the same on emulated EFAs; [`demo`]: the first thing to try
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
 //! * [`traps`]: that tests fail which should
@@ -23,6 +23,7 @@
 mod artifacts;
 mod demo;
 mod elf;
+mod emulated;
 mod layers;
 mod libfabric;
 mod needed;
@@ -54,7 +55,11 @@ cargo xtask <command>
       --no-setup      do not install or fetch anything
   setup [--matrix]  install libfabric where it may, or say the line to type;
                     --matrix also gets the other versions and the tools that the tests take
-  build [--release] the plugins (libnccom-net.so, libnccl-net-ofi.so) and the ofi command
+  build [--release] the plugins (libnccom-net.so, libnccl-net-ofi.so), the ofi command and the emulated EFA
+  seeds [options]   verified runs on emulated EFAs, each with ranks, rails and delays drawn from its seed, until one fails
+      --from SEED     the first one (1)
+      --count N       so many (no limit)
+      --minutes M     so long (10)
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
   traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
                     --pure: those that need no libfabric
@@ -85,6 +90,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["build", "--release"] => {
             artifacts::build(&here, artifacts::Profile::Release).map(|built| built.print())?;
         }
+        ["seeds", options @ ..] => emulated::run(&here, options)?,
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
         ["traps", names @ ..] => traps::run(&here, names)?,

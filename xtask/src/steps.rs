@@ -1,5 +1,6 @@
 //! What `cargo xtask test` does, as a table: fast things first.
 
+use crate::emulated::{EMULATED, Emulated};
 use crate::settings::{CHECKS, Load, TABLE_CHECKS};
 
 /// One step of the tests.
@@ -33,6 +34,8 @@ pub(crate) enum Action {
     Perf(Load),
     /// The same for every table that they export.
     EachTable(Load),
+    /// `ofi perf` on our plugins and emulated EFAs.
+    Emulated(Emulated),
 }
 
 /// What a machine may lack. A step whose need is not met is skipped, by name.
@@ -97,6 +100,12 @@ impl Step {
 
     const fn perf(name: &'static str, load: Load) -> Self {
         Self::new(name, Action::Perf(load))
+            .needs(&[Need::Built])
+            .on_each_libfabric()
+    }
+
+    const fn emulated(run: Emulated) -> Self {
+        Self::new("verified bytes", Action::Emulated(run))
             .needs(&[Need::Built])
             .on_each_libfabric()
     }
@@ -285,6 +294,14 @@ pub(crate) const STEPS: &[Step] = &[
     Step::perf("verified bytes", CHECKS[8]),
     Step::perf("verified bytes of many wraps", CHECKS[9]),
     Step::perf("verified bytes", CHECKS[10]),
+    Step::emulated(EMULATED[0]),
+    Step::emulated(EMULATED[1]),
+    Step::emulated(EMULATED[2]),
+    Step::emulated(EMULATED[3]),
+    Step::emulated(EMULATED[4]),
+    Step::emulated(EMULATED[5]),
+    Step::emulated(EMULATED[6]),
+    Step::emulated(EMULATED[7]),
 ];
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ pub(super) struct Planned {
 pub(super) fn expand(step: &'static Step, found: &[Libfabric]) -> Vec<Planned> {
     let title = match step.action {
         Action::Perf(load) | Action::EachTable(load) => format!("{} ({})", step.name, load.title()),
+        Action::Emulated(run) => format!("{} ({})", step.name, run.title()),
         _ => step.name.to_owned(),
     };
     match step.on {
@@ -88,6 +89,11 @@ impl Planned {
                 vec![Program::new(std::env::current_exe()?).args(args)]
             }
             Action::Perf(load) => vec![self.load(load, here)?],
+            Action::Emulated(run) => {
+                let libfabric = self.libfabric.as_ref();
+                let libfabric = libfabric.context("unmet needs are looked at first")?;
+                vec![run.program(libfabric, &built(here), fresh_seed())]
+            }
             Action::EachTable(load) => PAIRS
                 .into_iter()
                 .map(|tables| self.load(Load { tables, ..load }, here))

@@ -108,7 +108,7 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
 
 /// A plan from a file, or from the text itself if there is no such file.
 fn read_plan(given: Option<&str>) -> Result<Plan, String> {
-    let Some(given) = given else {
+    let Some(given) = given.filter(|given| !given.trim().is_empty()) else {
         return Ok(Plan::default());
     };
     let is_rules = given.contains('=');
@@ -154,6 +154,7 @@ fn code(status: ExitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::{code, read_plan, title};
+    use efa_emu::plan::Plan;
     use efa_emu::shape::Shape;
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::ExitStatus;
@@ -170,6 +171,7 @@ mod tests {
         std::fs::write(file.path(), "# one\nlose at=1\n").unwrap();
         let path = file.path().to_str().unwrap();
         assert_eq!(read_plan(Some(path)).unwrap().to_string(), "lose at=1");
+        assert_eq!(read_plan(Some("")), Ok(Plan::default()));
         let missing = read_plan(Some("/no/such/plan")).unwrap_err();
         assert!(missing.contains("--plan /no/such/plan"), "{missing}");
         let wrong = read_plan(Some("lose when=1")).unwrap_err();
