@@ -37,7 +37,8 @@
 //!   `die`, `mute` and `stop-polling` need one `at=`.
 //! * `on=` names kinds of operation: `send`, `recv` (the posting of a receive), `read`, `write`,
 //!   `imm` (writes with data, which `write` covers too), `any`. Without it a rule is about all but
-//!   receives; `size=4K..1M` (or `4K..`, `..1M`) leaves out smaller and larger ones. What is about the way of the bytes (`delay`, `lose`, `duplicate`, `late`) is not for
+//!   receives; `size=4K..1M` (or `4K..`, `..1M`) leaves out smaller and larger ones, of `revoke` and
+//!   `mr-error` those registrations. What is about the way of the bytes (`delay`, `lose`, `duplicate`, `late`) is not for
 //!   receives.
 //! * A rule counts by itself, for each NIC of each process: the operations it is about, of
 //!   `readerr` the error entries, of `empty` the reads, of `revoke` and `mr-error` the

@@ -190,7 +190,8 @@ impl NicPlan {
     pub fn on_register(&mut self, ask: Registration, now: Registered) -> RegVerdict {
         let mut fails = None;
         let mut revoke_after = None;
-        for armed in &mut self.registers {
+        let is_about = |armed: &&mut Armed| armed.rule.sizes.has(ask.len);
+        for armed in self.registers.iter_mut().filter(is_about) {
             let strikes = armed.advance();
             match armed.rule.action {
                 Action::MrError { errno } if strikes => fails = fails.or(Some(errno)),

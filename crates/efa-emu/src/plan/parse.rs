@@ -203,9 +203,10 @@ impl<'t> Words<'t> {
         Ok(ops.unwrap_or(Ops::OUTGOING))
     }
 
-    /// For verbs about operations, which are those that may say which.
+    /// For verbs about operations, which are those that may say which, and about registrations.
     fn sizes(&mut self) -> Parsed<Sizes> {
-        if !self.asked.contains(&"on") {
+        let has_size = self.asked.contains(&"on") || matches!(self.verb, "mr-error" | "revoke");
+        if !has_size {
             return Ok(Sizes::ALL);
         }
         let sizes = self.optional("size", SIZES, Sizes::parse)?;

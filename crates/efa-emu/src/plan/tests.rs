@@ -212,6 +212,19 @@ fn registrations_are_limited_and_revoked() {
 }
 
 #[test]
+fn registrations_are_told_apart_by_size() {
+    let mut nic = nic("revoke size=100.. after=0; mr-error size=..9 errno=EIO");
+    let mut register = |len| {
+        let ask = Registration { len, pages: 1 };
+        nic.on_register(ask, Registered::default())
+    };
+    assert_eq!(register(9), RegVerdict::Fail { errno: 5 });
+    let accept = |revoke_after| RegVerdict::Accept { revoke_after };
+    assert_eq!(register(99), accept(None));
+    assert_eq!(register(100), accept(Some(0)));
+}
+
+#[test]
 fn complaints_name_line_word_and_way_out() {
     for (text, line, word, says) in [
         ("reorder window=1\nbogus at=1", 2, "bogus", "nic-lost"),
