@@ -7,6 +7,7 @@
     reason = "compiled into several test binaries"
 )]
 
+pub mod emulated;
 pub mod peer;
 
 use core::cell::RefCell;
@@ -157,6 +158,9 @@ pub fn child(name: &str, provider: &str) -> Command {
     command
         .env("FI_OFI_RXM_MSG_TX_SIZE", "256")
         .env("FI_OFI_RXM_MSG_RX_SIZE", "256");
+    if provider == emulated::EFA {
+        emulated::dress(&mut command);
+    }
     command
 }
 
@@ -209,6 +213,8 @@ pub fn config(rails: u8) -> Config {
         libfabric_path: library_path(),
         fi_provider: std::env::var("FI_PROVIDER").ok(),
         exclude_tcp_if: Vec::new(),
+        // The emulated EFA works on any libfabric.
+        efa_version_check: false,
         protocol: Some(Protocol::Rdma),
         force_num_rails: Some(rails),
         connect_timeout_ms: 20_000,
