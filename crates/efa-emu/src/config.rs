@@ -34,7 +34,7 @@ pub(crate) struct Config {
     /// Names the process for its random streams.
     pub(crate) process: String,
     pub(crate) stats: Option<PathBuf>,
-    /// The libfabric whose EFA is played; `None`: the one that loaded us.
+    /// The libfabric whose EFA is played; `None`: the one that loaded us, but none that is out of use.
     pub(crate) generation: Option<Generation>,
     /// Where shared segments are.
     pub(crate) dir: PathBuf,

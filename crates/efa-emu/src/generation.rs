@@ -2,11 +2,16 @@
 
 use core::fmt;
 
-/// A version of libfabric, by default of the one that loaded the provider.
+/// A version of libfabric, by default of the one that loaded the
+/// provider, or of [`Generation::OLDEST_IN_USE`] if that is older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Generation(u32, u32);
 
 impl Generation {
+    /// What is played at least, unless an older one is asked for: EFAs before it are not in use, and
+    /// plugins refuse them.
+    pub(crate) const OLDEST_IN_USE: Self = Self(1, 22);
+
     /// fi_version(3) as it is packed.
     pub(crate) const fn of_packed(version: u32) -> Self {
         Self(version >> 16, version & 0xffff)

@@ -82,7 +82,9 @@ impl Process {
             Nic::new(index, spec.clone(), plan)
         };
         Ok(Self {
-            generation: config.generation.unwrap_or(loaded_by),
+            generation: config
+                .generation
+                .unwrap_or_else(|| loaded_by.max(Generation::OLDEST_IN_USE)),
             nics: specs.iter().enumerate().map(nic).collect(),
             keys: Keys::new(id),
             // Number 0 names a NIC only.

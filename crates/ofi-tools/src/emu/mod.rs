@@ -41,7 +41,7 @@ pub(crate) struct EmuArgs {
     /// What goes wrong: a file, or the rules themselves with ; between them
     #[arg(long, value_name = "FILE|RULES")]
     plan: Option<String>,
-    /// The libfabric whose EFA is played, such as 1.22 [default: the one that is loaded]
+    /// The libfabric whose EFA is played, such as 2.1 [default: the one that is loaded, but 1.22 at least]
     #[arg(long, value_name = "VERSION")]
     generation: Option<String>,
     /// The emulated provider [default: `libefa_emu_fi.so` beside this program]
