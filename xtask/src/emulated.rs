@@ -19,7 +19,7 @@ pub(crate) struct Emulated {
     /// What `ofi emu --shape` takes.
     shape: &'static str,
     ranks: u32,
-    /// Rails of a device; 0: as many as the plugin makes of the NICs.
+    /// NICs of a device.
     rails: u32,
     protocol: &'static str,
     /// Rules, with `;` between them.
@@ -39,6 +39,7 @@ const SHORT: &[&str] = &[
     "150",
     "--max-size",
     "256K",
+    "--no-pauses",
 ];
 const ALL_DEVICES: &[&str] = &[
     "check",
@@ -57,10 +58,10 @@ const ALL_DEVICES: &[&str] = &[
 pub(crate) const EMULATED: [Emulated; 8] = [
     rdma("custom:nics=4", 2, 4, "", CHECK),
     rdma("custom:nics=4", 2, 4, STORM, CHECK),
-    rdma("trn1", 4, 2, STORM, SHORT),
+    rdma("custom:nics=4", 4, 2, STORM, SHORT),
     rdma("p4d", 8, 1, STORM, SHORT),
     rdma("custom:nics=1", 16, 1, STORM, SHORT),
-    rdma("p5", 2, 0, "", ALL_DEVICES),
+    rdma("p5", 2, 1, "", ALL_DEVICES),
     sendrecv("p4d", 2, "", SHORT),
     sendrecv("trn1", 4, STORM, SHORT),
 ];
@@ -99,17 +100,14 @@ impl Emulated {
     /// For the name of a step.
     pub(crate) fn title(&self) -> String {
         let plan = if self.plan.is_empty() { "" } else { ", storm" };
-        let rails = match self.rails {
-            0 => String::new(),
-            rails => format!(", {rails} rails"),
-        };
         let Self {
             shape,
             ranks,
+            rails,
             protocol,
             ..
         } = self;
-        format!("emulated {shape}, {ranks} ranks{rails}, {protocol}{plan}")
+        format!("emulated {shape}, {ranks} ranks, rails {rails}, {protocol}{plan}")
     }
 
     /// The command; everything random follows from the seed.
@@ -119,18 +117,15 @@ impl Emulated {
 
     fn with_plan(&self, plan: &str, libfabric: &Libfabric, built: &Built, seed: u64) -> Program {
         let seed = seed.to_string();
-        let rails: &[u32] = if self.rails == 0 { &[] } else { &[self.rails] };
-        let mut program = Program::new(&built.ofi)
+        let program = Program::new(&built.ofi)
             .args(["emu", "--strict", "--shape", self.shape, "--seed", &seed])
             .args(["--plan", plan, "--"])
             .args([built.ofi.as_os_str(), "perf".as_ref()])
             .args(self.args)
             .args(tables::options(USUAL, built))
             .args(["--ranks", &self.ranks.to_string(), "--seed", &seed])
-            .env("OFI_NCCL_PROTOCOL", self.protocol);
-        for rails in rails {
-            program = program.env("OFI_NCCL_FORCE_NUM_RAILS", rails.to_string());
-        }
+            .env("OFI_NCCL_PROTOCOL", self.protocol)
+            .env("OFI_NCCL_NIC_GROUPS", groups(self.rails));
         let environment = settings::environment(libfabric);
         environment
             .into_iter()
@@ -166,6 +161,15 @@ impl Emulated {
             _ => {}
         }
         (run, plan.join("; "))
+    }
+}
+
+/// Devices of so many NICs, of those of a custom shape.
+const fn groups(rails: u32) -> &'static str {
+    match rails {
+        2 => "rdmap0s4,rdmap0s5;rdmap0s6,rdmap0s7",
+        4 => "rdmap0s4,rdmap0s5,rdmap0s6,rdmap0s7",
+        _ => "",
     }
 }
 
@@ -280,6 +284,11 @@ mod tests {
     fn every_run_checks_every_byte() {
         for run in EMULATED {
             assert!(run.args.contains(&"--check"), "{}", run.title());
+            assert!(
+                run.rails == 1 || run.shape == "custom:nics=4",
+                "{}",
+                run.title()
+            );
         }
     }
 }

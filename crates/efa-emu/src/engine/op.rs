@@ -82,6 +82,8 @@ pub(crate) struct Course {
     pub(crate) due: u64,
     /// Not before, in nanoseconds of the process.
     pub(crate) not_before: u64,
+    /// Until then it waits for those that may overtake it.
+    pub(crate) held_until: u64,
     /// So often the receiver is pretended not to be ready.
     pub(crate) rnr: u32,
     pub(crate) late_ns: u64,
@@ -106,6 +108,8 @@ pub(crate) struct State {
 pub(crate) struct Line {
     ops: VecDeque<Op>,
     posted: u64,
+    /// The latest one that went.
+    newest: u64,
     /// Operations whose doorbell is still to come.
     unrung: usize,
 }
@@ -133,6 +137,13 @@ impl Line {
             self.ops.iter_mut().for_each(|op| op.more = false);
             self.unrung = 0;
         }
+    }
+
+    /// Notes that an operation goes; whether a later one went before it.
+    pub(crate) fn goes(&mut self, op: &Op) -> bool {
+        let was_overtaken = op.course.ordinal < self.newest;
+        self.newest = self.newest.max(op.course.ordinal);
+        was_overtaken
     }
 
     /// Posts so far.

@@ -78,12 +78,13 @@ impl Ep {
     }
 
     fn course(&self, schedule: &Schedule) -> Course {
-        let not_before = match schedule.delay_ns {
+        let after = |delay| match delay {
             0 => 0,
             delay => self.domain.process.now_ns().saturating_add(delay),
         };
         Course {
-            not_before,
+            not_before: after(schedule.delay_ns),
+            held_until: after(schedule.hold_ns),
             rnr: schedule.rnr,
             late_ns: schedule.late_ns,
             late_remote_ns: schedule.late_remote_ns,

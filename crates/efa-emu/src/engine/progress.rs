@@ -47,7 +47,6 @@ impl Ep {
         let (mut gone, mut bytes, mut index) = (0, 0, 0);
         // Peers to whom an earlier send waits.
         let mut behind: Vec<Address> = Vec::new();
-        let mut newest = 0;
         let posted = line.posted();
         while let Some(op) = line.get_mut(index) {
             let may_be_overtaken = op.course.due > posted && gone > 0;
@@ -62,6 +61,7 @@ impl Ep {
             let ordered = self.limits.ordered && op.kind == Kind::Send;
             let waits = op.more
                 || op.course.not_before > now
+                || (op.course.due > posted && op.course.held_until > now)
                 || (ordered && behind.contains(&op.target.address));
             let went = if waits {
                 Went::Waits
@@ -78,20 +78,14 @@ impl Ep {
             bytes += op.len;
             gone += 1;
             if let Some(mut op) = line.remove(index) {
-                newest = self.count_order(newest, &op);
+                if line.goes(&op) {
+                    let stats = self.domain.nic.stats(self.domain.process);
+                    stats.reordered.fetch_add(1, Ordering::Relaxed);
+                }
                 self.give_up(&mut op);
                 self.ended(bound, &op, went, now);
             }
         }
-    }
-
-    /// Counts an operation that goes after a later one.
-    fn count_order(&self, newest: u64, op: &Op) -> u64 {
-        if op.course.ordinal < newest {
-            let stats = self.domain.nic.stats(self.domain.process);
-            stats.reordered.fetch_add(1, Ordering::Relaxed);
-        }
-        newest.max(op.course.ordinal)
     }
 
     fn fail_all(&self, bound: &Bound, line: &mut Line, code: Code) {

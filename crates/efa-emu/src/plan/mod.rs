@@ -10,7 +10,7 @@
 //! `name=value` in any order:
 //!
 //! ```text
-//! reorder window=16                                # up to 16 later posts overtake one (0: none; without a rule: 8)
+//! reorder window=16 for=20us                       # up to 16 later posts overtake one, which waits so long for them
 //! delay on=write,send uniform=5us..200us nic=0     # also fixed=10us, exp=50us max=2ms; delays add up
 //! speed nic=3 rate=10Gbps                          # a slow NIC; the last rule counts
 //! eagain on=write chance=1% burst=8                # the post is refused 8 times, then taken; burst=forever
@@ -44,6 +44,8 @@
 //!   `readerr` the error entries, of `empty` the reads, of `revoke` and `mr-error` the
 //!   registrations. A post refused with EAGAIN counts once, when it is taken.
 //! * Of several faults that strike one operation the first in the plan counts, but `die` always.
+//! * Without a `reorder` rule operations overtake within a window of 8, and none waits for it; with
+//!   `window=0` all go in order.
 //! * Codes: [`Code::NAMED`], or numbers such as `code=22/7`.
 
 mod code;
@@ -98,7 +100,7 @@ impl Plan {
     /// [`PlanError`] for the first word that makes no sense; nothing of the plan is used then.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         let mut rules = parse::rules(text)?;
-        let default = parse::rules(&format!("reorder window={DEFAULT_WINDOW}"))?;
+        let default = parse::rules(&format!("reorder window={DEFAULT_WINDOW} for=0ns"))?;
         let reorders = |rule: &Rule| matches!(rule.action, Action::Reorder { .. });
         // In front, so that a rule about some NICs leaves it to the others.
         let is_everywhere = |rule: &Rule| rule.scope == rule::Scope::default();

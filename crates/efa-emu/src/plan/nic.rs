@@ -108,7 +108,7 @@ impl NicPlan {
                 // The last one counts.
                 let is_other = |armed: &Armed| !matches!(armed.rule.action, Action::Reorder { .. });
                 self.posts.retain(is_other);
-                if rule.action == (Action::Reorder { window: 0 }) {
+                if matches!(rule.action, Action::Reorder { window: 0, .. }) {
                     return;
                 }
                 &mut self.posts
@@ -265,9 +265,10 @@ impl Verdict {
     fn strike(&mut self, armed: &Armed) {
         let plan = &mut self.schedule;
         match armed.rule.action {
-            Action::Reorder { window } => {
+            Action::Reorder { window, for_ns } => {
                 let drawn = armed.stream.between(armed.place(), 0, u64::from(window));
                 plan.hold = u32::try_from(drawn).unwrap_or(window);
+                plan.hold_ns = if plan.hold > 0 { for_ns } else { 0 };
             }
             Action::Delay(delay) => {
                 plan.delay_ns = plan.delay_ns.saturating_add(length(delay, armed));

@@ -63,6 +63,9 @@ fn rule(mut words: Words<'_>) -> Parsed<Rule> {
     })
 }
 
+/// How long an operation waits for those that may overtake it, unless a rule says.
+const REORDER_NS: u64 = 20_000;
+
 const VERBS: &str = "a rule starts with one of reorder, delay, speed, eagain, error, lose, duplicate, late, rnr, refuse, empty, readerr, nic-lost, die, mute, stop-polling, revoke, mr-limit, mr-error";
 const COUNT: &str = "a number from 1 on, such as 100";
 const COUNTS: &str = "numbers from 1 on, such as 5 or 5,9,100";
@@ -243,6 +246,9 @@ impl<'t> Words<'t> {
         Ok(match self.verb {
             "reorder" => Action::Reorder {
                 window: self.required("window", COUNT_OR_NONE, small)?,
+                for_ns: self
+                    .optional("for", TIME, units::time_ns)?
+                    .unwrap_or(REORDER_NS),
             },
             "speed" => Action::Speed {
                 bits_per_second: self.required("rate", RATE, units::bits_per_second)?,

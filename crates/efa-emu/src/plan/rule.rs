@@ -158,9 +158,10 @@ pub(super) struct Limits {
 /// What a rule does to the operations, calls or regions it strikes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// 0: in order.
+    /// 0: in order. Each waits so long for those that may overtake it.
     Reorder {
         window: u32,
+        for_ns: u64,
     },
     Delay(Delay),
     Speed {

@@ -48,6 +48,15 @@ fn without_a_script_operations_only_overtake() {
     assert_eq!(plain.on_poll(), PollVerdict::Go);
     assert!(!plain.on_readerr() && !plain.is_plain());
     assert!(nic("reorder window=0").is_plain());
+    let mut waiting = nic("reorder window=4; reorder window=2 for=1ms");
+    for _ in 0..50 {
+        let schedule = post(&mut waiting, OpKind::Send).1;
+        let waits = if schedule.hold > 0 { 1_000_000 } else { 0 };
+        assert!(
+            schedule.hold <= 2 && schedule.hold_ns == waits,
+            "{schedule:?}"
+        );
+    }
 }
 
 #[test]

@@ -21,6 +21,9 @@ pub enum PostVerdict {
 pub struct Schedule {
     /// So many later posts of the same endpoint may overtake it.
     pub hold: u32,
+    /// For so many nanoseconds it waits for them; without, only those overtake it that are posted
+    /// before it would have gone.
+    pub hold_ns: u64,
     /// It is not executed before so many nanoseconds after its post.
     pub delay_ns: u64,
     /// So many times the receiver is not ready; `u32::MAX`: never. For sends only.

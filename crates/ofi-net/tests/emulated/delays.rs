@@ -19,20 +19,22 @@ fn traffic() {
 fn deep() {
     let pair = Pair::new();
     let (a, b) = (&pair.a.net, &pair.b.net);
-    let mut source = Buffer::new(a, pair.hit.0, pattern(9, 100_000));
-    let mut sink = Buffer::new(b, pair.hit.1, vec![0; 100_000]);
+    // Written, not sent: the fabric `efa` keeps the order of messages.
+    let (len, each) = (400_000, 20_000);
+    let mut source = Buffer::new(a, pair.hit.0, pattern(9, len));
+    let mut sink = Buffer::new(b, pair.hit.1, vec![0; len]);
     for _ in 0..5 {
         sink.bytes.fill(0);
         let pieces = 0..20;
         let receives: Vec<_> = pieces
             .clone()
-            .map(|i| irecv(b, pair.hit.1, &mut sink, i * 5000, 5000))
+            .map(|i| irecv(b, pair.hit.1, &mut sink, i * each, each))
             .collect();
         let sends: Vec<_> = pieces
-            .map(|i| isend(a, pair.hit.0, &mut source, i * 5000, 5000))
+            .map(|i| isend(a, pair.hit.0, &mut source, i * each, each))
             .collect();
         for (s, r) in sends.into_iter().zip(receives) {
-            assert_eq!(finish(a, s, b, r), (5000, 5000));
+            assert_eq!(finish(a, s, b, r), (each as u64, each as u64));
         }
         assert!(*source.bytes == *sink.bytes);
     }
@@ -49,12 +51,13 @@ fn sendrecv_traffic() {
         .cycle()
         .take(30)
     {
-        let mut source = Buffer::new(&a.net, comms.0, pattern(len, len));
-        let mut sink = Buffer::new(&b.net, comms.1, vec![0; len]);
+        let room = len.max(1);
+        let mut source = Buffer::new(&a.net, comms.0, pattern(len, room));
+        let mut sink = Buffer::new(&b.net, comms.1, vec![0; room]);
         let r = irecv(&b.net, comms.1, &mut sink, 0, len);
         let s = isend(&a.net, comms.0, &mut source, 0, len);
         assert_eq!(finish(&a.net, s, &b.net, r), (len as u64, len as u64));
-        assert!(source.free(&a.net, comms.0) == sink.free(&b.net, comms.1));
+        assert!(source.free(&a.net, comms.0)[..len] == sink.free(&b.net, comms.1)[..len]);
     }
 }
 
@@ -66,7 +69,10 @@ macro_rules! delays {
             let shows: fn(&efa_emu::stats::NicCounts) -> u64 = $shows;
             for process in under_plan(name, $plan, $scenario) {
                 assert!(shows(&process.total()) > 0, "the plan did nothing: {process}");
-                assert_eq!(process.total().errors, 0, "{process}");
+                let total = process.total();
+                // Receives that are posted when an endpoint is closed.
+                let flushed = total.statuses[1];
+                assert_eq!(total.errors, flushed, "{process}");
             }
         }
     )* };
@@ -80,5 +86,5 @@ delays! {
     a_slow_nic: "speed nic=1 rate=200Mbps; delay nic=1 exp=100us", traffic, |n| n.writes_data;
     queues_that_seem_empty: "empty chance=60%", traffic, |n| n.writes_data;
     receivers_that_are_not_ready: "rnr chance=30% tries=5", traffic, |n| n.rnr;
-    everything_with_sendrecv: "reorder window=16; eagain chance=10% burst=5; rnr chance=20% tries=3; late chance=20% by=200us", sendrecv_traffic, |n| n.again;
+    everything_with_sendrecv: "reorder window=16; eagain chance=30% burst=5; rnr chance=20% tries=3; late chance=20% by=200us", sendrecv_traffic, |n| n.again;
 }

@@ -1,8 +1,8 @@
 //! What a NIC has too little of.
 
 use super::{Pair, impatient};
+use crate::common::Lines;
 use crate::common::emulated::{so_far, under_plan};
-use crate::common::{Lines, config};
 use crate::{Buffer, Side, connect, pattern};
 use ofi_net::log::Log;
 use ofi_net::{Code, MemoryKind, Transport};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The limit is reached by a buffer of the user: the call fails and says why; what is there goes on, and
 /// after a deregistration there is room again.
 fn too_many() {
-    let side = Side::new(config(2));
+    let side = Side::new(impatient());
     let (send, recv) = connect(&side.net, &side.net);
     let mut kept = Vec::new();
     let error = loop {
@@ -55,7 +55,7 @@ fn a_limit_of_regions_is_told_and_harms_nobody() {
 /// No region at all: init fails with the reason, and closes what it opened.
 fn nothing_registers() {
     let log = Arc::new(Lines::default());
-    let error = Transport::init(impatient(2), Arc::clone(&log) as Arc<dyn Log>).map(|_| ());
+    let error = Transport::init(impatient(), Arc::clone(&log) as Arc<dyn Log>).map(|_| ());
     let error = error.and_then(|()| Err::<(), _>(first_use()));
     let error = error.unwrap_err();
     assert_eq!(error.errno(), -libc::ENOMEM, "{error}");
@@ -64,7 +64,7 @@ fn nothing_registers() {
 /// A transport that registers at its first use only fails there.
 fn first_use() -> ofi_net::NetError {
     let side = Arc::new(Lines::default());
-    let net = Transport::init(impatient(2), side as Arc<dyn Log>).unwrap();
+    let net = Transport::init(impatient(), side as Arc<dyn Log>).unwrap();
     net.listen(0, &mut [0; 128]).unwrap_err()
 }
 

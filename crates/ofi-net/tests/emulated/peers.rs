@@ -25,7 +25,7 @@ fn sends_forever(side: &Side, handle: &mut [u8; 128]) {
 
 /// Receives from the peer until that fails, which it has to in time after the last message.
 fn receives_until_it_fails(name: &str) {
-    let side = Side::new(impatient(2));
+    let side = Side::new(impatient());
     let net = &side.net;
     if let Some(mut handle) = given_handle() {
         return sends_forever(&side, &mut handle);
@@ -82,7 +82,7 @@ sick_peers! {
 /// The receiver of what we send dies: its writes fail, or stand still, in time.
 fn sends_until_it_fails() {
     const NAME: &str = "peers::a_receiver_that_kills_itself_is_an_error_in_time";
-    let side = Side::new(impatient(2));
+    let side = Side::new(impatient());
     let net = &side.net;
     let (listener, mine) = listen(net);
     if let Some(mut handle) = given_handle() {
