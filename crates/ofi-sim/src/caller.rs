@@ -167,13 +167,16 @@ impl<D: Dialect> Caller<'_, D> {
 
     fn work(&mut self) -> bool {
         let mut moved = self.test_all();
+        if self.side == RECV {
+            moved |= self.look_for_data();
+        }
         if self.link.sides[self.side].phase != Phase::Open {
             return true;
         }
         for _ in 0..PER_TURN {
             let side = &self.link.sides[self.side];
             let next = self.world.ledger.link(self.link.index).rings[self.side].next;
-            if next >= self.link.total || side.free.is_empty() {
+            if next >= self.link.total || side.free.is_empty() || self.is_too_far_ahead(next) {
                 break;
             }
             match self.start(next) {
@@ -188,6 +191,7 @@ impl<D: Dialect> Caller<'_, D> {
         let side = &self.link.sides[self.side];
         let next = self.world.ledger.link(self.link.index).rings[self.side].next;
         let idle = side.pending.is_empty() && side.flushes.is_empty() && side.one_sided.is_empty();
+        let idle = idle && side.awaited.is_empty();
         if next >= self.link.total && idle && self.peer_needs_nothing() {
             self.close();
             return true;
@@ -261,6 +265,7 @@ impl<D: Dialect> Caller<'_, D> {
 
     fn recv(&mut self, comm: CommKey, buf: SendBuf) -> Result<Admission, Error> {
         let SendBuf { addr, len, region } = buf;
+        let optional = self.wants_optional();
         let memory = &self.world.node(self.host()).memory;
         let (wire_addr, keys) = (memory.wire_addr(region, addr), memory.keys(region));
         let recv = RecvBuf {
@@ -269,12 +274,16 @@ impl<D: Dialect> Caller<'_, D> {
             region,
             wire_addr,
             keys,
-            optional: false,
+            optional,
         };
         let admission = self.engine.irecv(comm, &recv)?;
         if let Admission::Admitted(_) = admission {
             let truth = self.world.ledger.link_mut(self.link.index);
-            truth.rings[RECV].admit(addr, len, region, false);
+            let ring = &mut truth.rings[RECV];
+            ring.admit(addr, len, region, false);
+            if let Some(record) = ring.get_mut(ring.next - 1) {
+                record.optional = optional;
+            }
         }
         Ok(admission)
     }
@@ -360,10 +369,24 @@ impl<D: Dialect> Caller<'_, D> {
                 .memory
                 .at_mut(addr, len)
                 .fill(0xEE);
+        } else if self.is_optional(k) {
+            self.judge_early(k, bytes);
+            self.link.sides[RECV].awaited.push((k, slot));
+            return;
         } else {
             self.judge_recv(k, slot, bytes);
             self.maybe_flush(slot);
         }
+        self.over(k, slot);
+    }
+
+    fn is_optional(&self, k: u64) -> bool {
+        let ring = &self.world.ledger.link(self.link.index).rings[RECV];
+        ring.get(k).is_some_and(|record| record.optional)
+    }
+
+    /// Nothing more happens in the buffer of message `k`.
+    pub(crate) fn over(&mut self, k: u64, slot: u16) {
         let truth = self.world.ledger.link_mut(self.link.index);
         if let Some(record) = truth.rings[self.side].get_mut(k) {
             record.live = false;
@@ -423,6 +446,7 @@ impl<D: Dialect> Caller<'_, D> {
         }
         self.link.sides[side].flushes.clear();
         self.link.sides[side].one_sided.clear();
+        self.link.sides[side].awaited.clear();
         self.link.sides[side].phase = Phase::Draining;
         let host = self.host();
         drain(self.world, self.engine, host);

@@ -52,6 +52,9 @@ pub struct SimConfig {
     pub flush_ppm: u32,
     /// How often a message is accompanied by a one-sided operation; needs virtual addresses.
     pub one_sided_ppm: u32,
+    /// How often a receive says that it is optional, so that it is done before its data (protocol
+    /// 2e.10); above 0 early completion is on, which needs eager off.
+    pub optional_ppm: u32,
     /// What goes wrong.
     pub faults: Faults,
 }
@@ -171,6 +174,7 @@ impl Default for SimConfig {
             zero_ppm: 20_000,
             flush_ppm: 100_000,
             one_sided_ppm: 0,
+            optional_ppm: 0,
             faults: Faults::NONE,
         }
     }
@@ -262,6 +266,9 @@ impl SimConfig {
         if self.virt_addr {
             self.one_sided_ppm = [0, 50_000, 1_000_000][pick(rng, 3)];
         }
+        if self.eager_max < 0 {
+            self.optional_ppm = [0, 300_000, 1_000_000][pick(rng, 3)];
+        }
     }
 
     /// Checks every number against its range and the relations between them.
@@ -279,13 +286,17 @@ impl SimConfig {
                 max: self.stripe.into(),
             });
         }
+        let never = |key, value: u32| SpecError::Range {
+            key,
+            value: value.into(),
+            min: 0,
+            max: 0,
+        };
         if self.one_sided_ppm > 0 && !self.virt_addr {
-            return Err(SpecError::Range {
-                key: "onesided",
-                value: self.one_sided_ppm.into(),
-                min: 0,
-                max: 0,
-            });
+            return Err(never("onesided", self.one_sided_ppm));
+        }
+        if self.optional_ppm > 0 && self.eager_max >= 0 {
+            return Err(never("optional", self.optional_ppm));
         }
         Ok(())
     }

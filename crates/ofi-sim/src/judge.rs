@@ -17,11 +17,11 @@ pub(crate) struct Route {
 
 /// A segment, as posted.
 #[derive(Clone, Copy, Debug)]
-struct Segment {
-    addr: u64,
-    len: u64,
-    remote_addr: u64,
-    remote_key: u64,
+pub(crate) struct Segment {
+    pub(crate) addr: u64,
+    pub(crate) len: u64,
+    pub(crate) remote_addr: u64,
+    pub(crate) remote_key: u64,
 }
 
 impl World {
@@ -35,20 +35,18 @@ impl World {
         };
         let bytes = core::mem::take(&mut op.bytes);
         let verdict = match op.wire {
-            Wire::Control { .. } => self.judge_control(route, &bytes),
+            Wire::Control { .. } => self.judge_control(route, &bytes).map(Some),
             Wire::Eager {
                 addr,
                 len,
                 region,
                 imm,
                 ..
-            } => self.judge_eager(
-                route,
-                Imm::read(imm, self.ledger.seq_bits),
-                addr,
-                len.into(),
-                region,
-            ),
+            } => {
+                let imm = Imm::read(imm, self.ledger.seq_bits);
+                self.judge_eager(route, imm, addr, len.into(), region)
+                    .map(Some)
+            }
             Wire::Write {
                 addr,
                 len,
@@ -65,23 +63,28 @@ impl World {
                     remote_key,
                 };
                 self.judge_source(route.src, region, addr, len)
-                    .and_then(|()| self.judge_write(route, data, segment))
+                    .and_then(|()| match data {
+                        Some(data) => self.judge_write(route, data, segment).map(Some),
+                        None => self.judge_silent(route, region, segment),
+                    })
             }
             Wire::EagerCopy {
                 rx,
                 len,
                 addr,
                 region,
-            } => self.judge_copy(route, rx.index, len.into(), addr, region),
-            Wire::FlushRead { addr, region } => self.judge_flush(route, addr, region),
+            } => self
+                .judge_copy(route, rx.index, len.into(), addr, region)
+                .map(Some),
+            Wire::FlushRead { addr, region } => self.judge_flush(route, addr, region).map(Some),
             Wire::Put { .. } | Wire::Get { .. } => {
                 let wire = op.wire;
-                self.judge_one_sided(route, &wire)
+                self.judge_one_sided(route, &wire).map(Some)
             }
         };
         self.ops.get_mut(number).bytes = bytes;
         match verdict {
-            Ok(owner) => Some(owner),
+            Ok(owner) => owner,
             Err(what) => {
                 self.violation(format!("host {}: {what}", route.src));
                 None
@@ -148,9 +151,10 @@ impl World {
                 seq,
                 len,
                 addr,
+                silent,
             } => {
                 let owner = self.ctrl_owner(dst, comm, seq)?;
-                self.judge_ctrl(route, owner, len, addr, bytes)?;
+                self.judge_ctrl(route, owner, (len, addr, silent), bytes)?;
                 Ok(owner)
             }
             Control::Close { comm, ctrls } => self.judge_close(dst, comm, ctrls),
@@ -198,8 +202,7 @@ impl World {
         &mut self,
         route: Route,
         owner: Owner,
-        len: u64,
-        addr: u64,
+        (len, addr, silent): (u64, u64, bool),
         bytes: &[u8],
     ) -> Result<(), String> {
         let (rails, control_rr) = (usize::from(self.config.rails), self.config.control_rr);
@@ -219,9 +222,9 @@ impl World {
             memory.wire_addr(record.region, record.addr),
             memory.keys(record.region),
         );
-        if (len, addr) != (record.len, wire) {
+        if (len, addr, silent) != (record.len, wire, record.optional) {
             return Err(format!(
-                "CTRL {k} says {len} bytes at {addr:#x}: {record:?}"
+                "CTRL {k} says {len} bytes at {addr:#x}, silently: {silent}: {record:?}"
             ));
         }
         for (rail, key) in keys.iter().enumerate().take(rails) {
@@ -309,19 +312,25 @@ impl World {
         Ok(owner)
     }
 
-    fn judge_write(
-        &mut self,
-        route: Route,
-        data: Option<u64>,
-        seg: Segment,
-    ) -> Result<Owner, String> {
-        let data = data.ok_or("a write without an immediate, which nobody asked for")?;
+    fn judge_write(&mut self, route: Route, data: u64, seg: Segment) -> Result<Owner, String> {
         let told = (data >> 32).checked_sub(1);
         if told != self.config.tells_lengths().then_some(seg.len) {
             return Err(format!("{data:#x}: the length of {seg:?} in it"));
         }
         let imm = Imm::read(immediate(data), self.ledger.seq_bits);
         let owner = self.data_owner(route.dst, imm)?;
+        self.judge_segment(route, owner, seg, Some(imm.nseg))?;
+        Ok(owner)
+    }
+
+    /// A segment of a send: of so many, or without an immediate where the receive is optional.
+    pub(crate) fn judge_segment(
+        &mut self,
+        route: Route,
+        owner: Owner,
+        seg: Segment,
+        promised: Option<u32>,
+    ) -> Result<(), String> {
         let Owner { link, k, .. } = owner;
         let sizes = self.ledger.link(link).plan.sizes(k, &self.config);
         let truth = self.ledger.link_mut(link);
@@ -329,24 +338,26 @@ impl World {
             let [sends, recvs] = &mut truth.rings;
             (sends.get_mut(k), recvs.get(k).copied())
         };
-        let posted = posted.ok_or_else(|| format!("{imm:?}: a segment of no send"))?;
+        let posted = posted.ok_or_else(|| format!("{owner:?}: a segment of no send"))?;
         posted.segs += 1;
         posted.moved += seg.len;
-        let nseg = if posted.segs == 1 {
-            imm.nseg
-        } else {
-            posted.nseg
+        let nseg = match promised {
+            Some(nseg) if posted.segs == 1 => nseg,
+            Some(_) => posted.nseg,
+            None => posted.segs,
         };
         posted.nseg = nseg;
-        let counts = imm.nseg == nseg && posted.segs <= nseg && (1..=4).contains(&nseg);
+        let counts = promised.is_none_or(|promised| promised == nseg)
+            && posted.segs <= nseg
+            && (1..=4).contains(&nseg);
         if !counts || posted.eager || posted.moved > sizes.moved() {
-            return Err(format!("{imm:?}: {seg:?} is too much for {posted:?}"));
+            return Err(format!("{owner:?}: {seg:?} is too much for {posted:?}"));
         }
         let offset = seg.addr.wrapping_sub(posted.addr);
         let tainted = truth.tainted || truth.closed[RECV];
         // After an abrupt end at the receiver its record says nothing.
         let Some(wanted) = wanted.filter(|_| !tainted) else {
-            return Ok(owner);
+            return Ok(());
         };
         let memory = &self.node(route.dst).memory;
         let rail = usize::from(route.lane.rail());
@@ -356,10 +367,15 @@ impl World {
         let key = memory.keys(wanted.region)[rail];
         if seg.remote_key != key || (seg.len > 0 && seg.remote_addr != place) {
             return Err(format!(
-                "{imm:?}: {seg:?} on rail {rail} has its place at {place:#x}, {key:#x}"
+                "{owner:?}: {seg:?} on rail {rail} has its place at {place:#x}, {key:#x}"
             ));
         }
-        Ok(owner)
+        if wanted.optional != promised.is_none() {
+            return Err(format!(
+                "{owner:?}: immediate of {promised:?} segments for {wanted:?}"
+            ));
+        }
+        Ok(())
     }
 
     fn judge_copy(

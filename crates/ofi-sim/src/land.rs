@@ -37,7 +37,7 @@ struct Landing {
     remote_addr: u64,
     remote_key: u64,
     len: u64,
-    data: u64,
+    data: Option<u64>,
 }
 
 impl World {
@@ -68,7 +68,6 @@ impl World {
                     ..
                 } => {
                     let rail = self.ops.get(number).lane.rail();
-                    let data = data.unwrap_or(0);
                     let landing = Landing {
                         rail,
                         remote_addr,
@@ -269,12 +268,16 @@ impl World {
             self.miss(number, RECV);
             return;
         };
-        self.judge_landing(number, immediate(data), to, len);
+        match data {
+            Some(data) => self.judge_landing(number, immediate(data), to, len),
+            None => self.judge_silent_landing(self.ops.get(number).owner, to, len),
+        }
         let shifted = self.config.faults.sabotage == Sabotage::Misplace && len > 0;
         if shifted && self.sabotage_now() {
             to += 64;
         }
         self.carry(number, to, len);
+        let Some(data) = data else { return };
         let told = self.config.report_len;
         let mut reported = len;
         let sabotage = self.config.faults.sabotage;

@@ -92,6 +92,8 @@ pub(crate) struct Record {
     pub(crate) eager: bool,
     /// Receiver: the eager copy was posted.
     pub(crate) copied: bool,
+    /// Receiver: it is done with its CTRL, and its data comes without an immediate.
+    pub(crate) optional: bool,
 }
 
 impl Record {
@@ -109,6 +111,7 @@ impl Record {
         chosen: false,
         eager: false,
         copied: false,
+        optional: false,
     };
 }
 

@@ -17,7 +17,7 @@
 //!
 //! `config` and `spec` (what is simulated, as a value and as a line of text), `rng`, `timeline`;
 //! `memory`, `bounce`, `ops`, `world` (what there is); `post`, `land`, `stray`, `harvest` (what
-//! happens); `link`, `caller`, `one_sided` (who asks for it); `pattern`, `view`, `ledger`, `judge`, `verdict` (what
+//! happens); `link`, `caller`, `one_sided`, `optional` (who asks for it); `pattern`, `view`, `ledger`, `judge`, `verdict` (what
 //! has to be true); `sim` (the loop), `report`.
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
@@ -33,6 +33,7 @@ mod link;
 mod memory;
 mod one_sided;
 mod ops;
+mod optional;
 mod pattern;
 mod post;
 mod report;

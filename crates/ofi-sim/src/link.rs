@@ -51,6 +51,8 @@ pub(crate) struct Side {
     /// Memory of this side: slots of [`Link::stride`] bytes, one a message in flight.
     pub(crate) memory: u64,
     pub(crate) free: Vec<u16>,
+    /// Optional receives that are done and whose data has not all come: message and slot.
+    pub(crate) awaited: Vec<(u64, u16)>,
     /// When this side closes although it is not done.
     pub(crate) abort_at: Option<u64>,
 }
@@ -86,6 +88,7 @@ impl Side {
             pending: VecDeque::new(),
             flushes: Vec::new(),
             one_sided: Vec::new(),
+            awaited: Vec::new(),
             memory,
             free: Vec::new(),
             abort_at: None,

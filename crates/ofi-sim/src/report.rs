@@ -15,6 +15,8 @@ pub struct Report {
     pub segments: u64,
     /// One-sided operations that ended well.
     pub one_sided: u64,
+    /// Receives that were done before their data, which came.
+    pub optional: u64,
     /// Flushes that ended.
     pub flushes: u64,
     /// Events of virtual time.

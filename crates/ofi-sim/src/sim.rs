@@ -391,6 +391,6 @@ fn engine_config(config: &SimConfig, host: u8) -> Config {
         stall_warn_ms: Some(STALL_WARN_MS),
         stall_fail_ms: Some(STALL_FAIL_MS),
         close_messages: config.close_messages,
-        early_completion: false,
+        early_completion: config.optional_ppm > 0,
     }
 }

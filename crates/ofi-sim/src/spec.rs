@@ -106,6 +106,7 @@ const KEYS: &[Key] = keys![
     "zero" 0 PPM => zero_ppm: u32,
     "flush" 0 PPM => flush_ppm: u32,
     "onesided" 0 PPM => one_sided_ppm: u32,
+    "optional" 0 PPM => optional_ppm: u32,
     "dmin" 1 100_000_000 => faults.delay_min: u32,
     "dmax" 1 100_000_000 => faults.delay_max: u32,
     "straggle" 0 PPM => faults.straggler_ppm: u32,

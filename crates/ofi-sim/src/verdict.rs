@@ -3,7 +3,7 @@
 use ofi_rdma::{Admission, Dialect, Done, NotNow};
 
 use crate::caller::Caller;
-use crate::ledger::{RECV, SEND};
+use crate::ledger::{RECV, Record, SEND};
 use crate::pattern::{GUARD, GUARD_BYTES, first_difference};
 
 impl<D: Dialect> Caller<'_, D> {
@@ -62,7 +62,10 @@ impl<D: Dialect> Caller<'_, D> {
         let Some(&record) = truth.rings[SEND].get(k) else {
             return;
         };
+        // Nothing tells whose an empty write without an immediate is.
+        let silent = self.world.config.optional_ppm > 0 && moved == 0 && record.segs == 0;
         let whole = record.eager
+            || silent
             || (record.segs == record.nseg && record.moved == moved && record.segs > 0);
         if bytes != moved || record.flying != 0 || !record.ctrl || !whole {
             self.violation(format!(
@@ -94,12 +97,35 @@ impl<D: Dialect> Caller<'_, D> {
         if let Some(at) = wrong {
             self.violation(format!("receive {k} of {sizes:?} has a wrong byte at {at}"));
         }
+        self.count(k, &record, sizes.moved());
+        self.world.report.eager += u64::from(eager);
+    }
+
+    /// All data of an optional receive is there.
+    pub(crate) fn judge_come(&mut self, k: u64, slot: u16) {
+        let (host, config) = (self.host(), &self.world.config);
+        let truth = self.world.ledger.link(self.link.index);
+        let sizes = truth.plan.sizes(k, config);
+        let Some(&record) = truth.rings[RECV].get(k) else {
+            return;
+        };
+        let addr = self.link.buffer(RECV, slot, config);
+        let seed = truth.plan.content(k);
+        if let Some(at) = self.compare(host, addr, sizes.moved(), sizes.recv, seed) {
+            self.violation(format!(
+                "optional receive {k} of {sizes:?} has a wrong byte at {at}"
+            ));
+        }
+        self.count(k, &record, sizes.moved());
+        self.world.report.optional += 1;
+    }
+
+    fn count(&mut self, k: u64, record: &Record, bytes: u64) {
         let bits = self.world.ledger.seq_bits;
         let report = &mut self.world.report;
         report.messages += 1;
-        report.eager += u64::from(eager);
         report.segments += u64::from(record.segs);
-        report.bytes += sizes.moved();
+        report.bytes += bytes;
         report.wraps += u64::from((k + 1) & ((1 << bits) - 1) == 0);
     }
 

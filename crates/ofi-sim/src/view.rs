@@ -35,12 +35,14 @@ pub(crate) enum Control {
     Conn { local: u32, remote: u32 },
     /// `CONN_RESP`: our id and the sender's.
     ConnResp { local: u32, remote: u32 },
-    /// CTRL: the sender's id, sequence number, length and address of the receive.
+    /// CTRL: the sender's id, sequence number, length and address of the receive, and whether its data is
+    /// to come without an immediate (type 5).
     Ctrl {
         comm: u32,
         seq: u64,
         len: u64,
         addr: u64,
+        silent: bool,
     },
     /// CLOSE: the sender's id and the number of CTRLs.
     Close { comm: u32, ctrls: u64 },
@@ -72,7 +74,7 @@ impl Control {
                 local: word(bytes, 8),
                 remote: word(bytes, 12),
             },
-            (Some(2), 20..) => {
+            (Some(kind @ (2 | 5)), 20..) => {
                 let first = word(bytes, 0);
                 let seq = u64::from((first >> 4) & 0x3FF);
                 let (len, addr) = (number::<4>(bytes, 4), number::<8>(bytes, 8));
@@ -81,6 +83,7 @@ impl Control {
                     seq,
                     len,
                     addr,
+                    silent: kind == 5,
                 }
             }
             (Some(4), 24) => Self::Close {
@@ -132,9 +135,16 @@ mod tests {
                 comm: 0x2_ABCD,
                 seq: 0x155,
                 len,
-                addr
+                addr,
+                silent: false,
             }
         );
+        let mut other = ctrl;
+        other[0] = 0x55;
+        assert!(matches!(
+            Control::read(&other),
+            Control::Ctrl { silent: true, .. }
+        ));
         assert_eq!(ctrl_key(&ctrl, 3, 4), 0xD0D1_D2D3);
         // 2c.5.
         let mut close = [0; 24];
