@@ -160,8 +160,14 @@ fn feed_control<D: Dialect>(
         note_ctrl(world, owner.link, owner.life, owner.k);
     }
     let message = Control::read(&bytes);
-    // A CLOSE for a sender that closed and still drains is for nobody, and changes nothing.
-    let unknown = owner.is_none() && !matches!(message, Control::Close { .. });
+    // A sender that closed and still drains takes CLOSE, and counts CTRLs until it heard CLOSE: for
+    // nobody, and nothing changes.
+    let heard = match message {
+        Control::Close { .. } => true,
+        Control::Ctrl { .. } => world.config.close_messages,
+        _ => false,
+    };
+    let unknown = owner.is_none() && !heard;
     let before = engine.counters().strays;
     engine.on_control(&bytes);
     stray_counted(

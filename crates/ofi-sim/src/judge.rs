@@ -35,7 +35,7 @@ impl World {
         };
         let bytes = core::mem::take(&mut op.bytes);
         let verdict = match op.wire {
-            Wire::Control { .. } => self.judge_control(route, &bytes).map(Some),
+            Wire::Control { .. } => self.judge_control(route, &bytes),
             Wire::Eager {
                 addr,
                 len,
@@ -45,7 +45,6 @@ impl World {
             } => {
                 let imm = Imm::read(imm, self.ledger.seq_bits);
                 self.judge_eager(route, imm, addr, len.into(), region)
-                    .map(Some)
             }
             Wire::Write {
                 addr,
@@ -64,7 +63,7 @@ impl World {
                 };
                 self.judge_source(route.src, region, addr, len)
                     .and_then(|()| match data {
-                        Some(data) => self.judge_write(route, data, segment).map(Some),
+                        Some(data) => self.judge_write(route, data, segment),
                         None => self.judge_silent(route, region, segment),
                     })
             }
@@ -73,18 +72,16 @@ impl World {
                 len,
                 addr,
                 region,
-            } => self
-                .judge_copy(route, rx.index, len.into(), addr, region)
-                .map(Some),
-            Wire::FlushRead { addr, region } => self.judge_flush(route, addr, region).map(Some),
+            } => self.judge_copy(route, rx.index, len.into(), addr, region),
+            Wire::FlushRead { addr, region } => self.judge_flush(route, addr, region),
             Wire::Put { .. } | Wire::Get { .. } => {
                 let wire = op.wire;
-                self.judge_one_sided(route, &wire).map(Some)
+                self.judge_one_sided(route, &wire)
             }
         };
         self.ops.get_mut(number).bytes = bytes;
         match verdict {
-            Ok(owner) => owner,
+            Ok(owner) => Some(owner),
             Err(what) => {
                 self.violation(format!("host {}: {what}", route.src));
                 None

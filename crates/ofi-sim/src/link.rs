@@ -190,11 +190,13 @@ impl Link {
         self.sides[side].abort_at = Some(world.now + soon);
     }
 
-    /// The host of the other side died. Who waits without a bound (for a handle, or in accept for a
-    /// CONN) hears of it by other means; everybody else has to notice.
-    pub(crate) fn hears_of_death(&mut self, side: usize, now: u64) {
+    /// The host of the other side died. Who waits without a bound (for a handle, in accept for a CONN,
+    /// or for data that it has to see for itself) hears of it by other means; everybody else has to
+    /// notice.
+    pub(crate) fn hears_of_death(&mut self, side: usize, now: u64, config: &SimConfig) {
         let phase = self.sides[side].phase;
-        let unbound = phase == Phase::Idle || (phase == Phase::Opening && side == RECV);
+        let looks = config.optional_ppm > 0 || phase == Phase::Opening;
+        let unbound = phase == Phase::Idle || (looks && side == RECV);
         if unbound && self.sides[side].abort_at.is_none() {
             self.sides[side].abort_at = Some(now + self.rng.below(100_000_000));
         }

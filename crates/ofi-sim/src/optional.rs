@@ -8,27 +8,17 @@ use crate::judge::{Route, Segment};
 use crate::ledger::{Owner, Part, RECV, SEND};
 use crate::world::World;
 
-/// A receiver starts nothing new while the data of a receive so many messages ago is not there: the
-/// ledger remembers more.
-const BEHIND_MAX: u64 = 256;
-
 impl World {
-    /// A write without an immediate: whose it is follows from where its bytes are. `None` for no bytes,
-    /// which are in the host's page.
+    /// A write without an immediate: whose it is follows from where its bytes are.
     pub(crate) fn judge_silent(
         &mut self,
         route: Route,
         region: RegionId,
         seg: Segment,
-    ) -> Result<Option<Owner>, String> {
-        let Some(link) = self.ledger.by_region(route.src, region) else {
-            return match seg.len {
-                0 => Ok(None),
-                _ => Err(format!(
-                    "a silent write from {region:?}, which is no send's"
-                )),
-            };
-        };
+    ) -> Result<Owner, String> {
+        let link = self.ledger.by_region(route.src, region);
+        let link = link.filter(|_| seg.len > 0);
+        let link = link.ok_or_else(|| format!("{seg:?} from {region:?}, silently"))?;
         let truth = self.ledger.link(link);
         if truth.closed[SEND] {
             return Err(format!(
@@ -42,7 +32,7 @@ impl World {
                 send.region == region && at <= send.len && seg.len <= send.len - at
             })
         };
-        let oldest = ring.next.saturating_sub(BEHIND_MAX);
+        let oldest = ring.next.saturating_sub(self.ledger.inflight_max);
         let k = (oldest..ring.next).rev().find(holds);
         let k = k.ok_or_else(|| format!("{seg:?} of link {link} is of no send"))?;
         let owner = Owner {
@@ -52,15 +42,12 @@ impl World {
             part: Part::Data,
         };
         self.judge_segment(route, owner, seg, None)?;
-        Ok(Some(owner))
+        Ok(owner)
     }
 
     /// A silent write lands: only in a receive that waits for these bytes.
     pub(crate) fn judge_silent_landing(&mut self, owner: Option<Owner>, to: u64, len: u64) {
-        // No bytes touch nothing, and nobody can wait for them.
-        let Some(owner) = owner.filter(|_| len > 0) else {
-            return;
-        };
+        let Some(owner) = owner else { return };
         let truth = self.ledger.link_mut(owner.link);
         if truth.life != owner.life || truth.closed[RECV] {
             return;
@@ -82,15 +69,21 @@ impl World {
 }
 
 impl<D: Dialect> Caller<'_, D> {
-    /// Whether the next receive says that it is optional.
+    /// Whether the next receive says that it is optional. One that gets no bytes never does: there
+    /// would be nothing to see.
     pub(crate) fn wants_optional(&mut self) -> bool {
-        self.link.rng.chance(self.world.config.optional_ppm)
+        let truth = self.world.ledger.link(self.link.index);
+        let next = truth.rings[RECV].next;
+        let sizes = truth.plan.sizes(next, &self.world.config);
+        sizes.moved() > 0 && self.link.rng.chance(self.world.config.optional_ppm)
     }
 
-    /// Whether the data of an old receive is still to come, so that it is better waited for.
+    /// Whether so many receives whose data is still to come have been started as can be in flight:
+    /// the caller's part of the bargain, since the engine cannot know. Beyond it they would leave the
+    /// sender's window of sequence numbers.
     pub(crate) fn is_too_far_ahead(&self, next: u64) -> bool {
         let oldest = self.link.sides[self.side].awaited.iter().min();
-        oldest.is_some_and(|&(k, _)| next - k >= BEHIND_MAX)
+        oldest.is_some_and(|&(k, _)| next - k >= self.world.ledger.inflight_max)
     }
 
     /// test said that an optional receive is done: with its CTRL, and no bytes.
@@ -113,10 +106,8 @@ impl<D: Dialect> Caller<'_, D> {
         while let Some(&(k, slot)) = self.link.sides[RECV].awaited.get(at) {
             let truth = self.world.ledger.link(self.link.index);
             let wanted = truth.plan.sizes(k, &self.world.config).moved();
-            let come = truth.rings[RECV]
-                .get(k)
-                .map_or(wanted, |record| record.moved);
-            if come < wanted {
+            let record = truth.rings[RECV].get(k);
+            if record.is_some_and(|record| record.moved < wanted) {
                 at += 1;
                 continue;
             }

@@ -291,7 +291,7 @@ impl<D: Dialect> Sim<D> {
                     world.ledger.link_mut(link.index).closed[side] = true;
                     link.sides[side].phase = Phase::Over;
                 } else {
-                    link.hears_of_death(side, world.now);
+                    link.hears_of_death(side, world.now, &world.config);
                 }
             }
             if link.is_over() {

@@ -62,10 +62,7 @@ impl<D: Dialect> Caller<'_, D> {
         let Some(&record) = truth.rings[SEND].get(k) else {
             return;
         };
-        // Nothing tells whose an empty write without an immediate is.
-        let silent = self.world.config.optional_ppm > 0 && moved == 0 && record.segs == 0;
         let whole = record.eager
-            || silent
             || (record.segs == record.nseg && record.moved == moved && record.segs > 0);
         if bytes != moved || record.flying != 0 || !record.ctrl || !whole {
             self.violation(format!(

@@ -161,6 +161,12 @@ fn seeds_that_found_something() {
         "seed=503 longkeys=1 close=1 eager=-1 stripe=256 links=1 messages=3000 life=5000 window=128 \
          max=4096 trunc=500000 zero=300000 flush=1000000 dmin=5000 dmax=200000 busy=207812 refuse=100 \
          error=200 abrupt=48154",
+        // An empty segment without an immediate found its receiver closed.
+        "seed=8 eager=-1 links=12 messages=4000 life=100 optional=500000 error=3000",
+        // A sender that lingers counts CTRLs, also those that are for nobody.
+        "seed=471 ctlrr=0 longkeys=1 virt=0 wide=1 close=1 eager=11 stripe=256 small=300 links=12 \
+         messages=1500 life=20 window=2 max=64 trunc=0 flush=1000000 dmin=5000 dmax=200000 \
+         straggle=3755 slowresp=96808 busy=265069 storm=1216 refuse=100 error=200 dup=47602 stray=20675",
     ];
     for spec in specs {
         run::<Base>(spec.parse().expect("a specification"));

@@ -61,7 +61,8 @@ impl Transport {
     ///
     /// `optional`: the caller sees for itself that the data is there. Where early completion is on
     /// (`OFI_NCCL_EARLY_COMPLETION`) the request is then done, with 0 bytes, when the peer was told
-    /// where to write (protocol 2e.10); elsewhere it changes nothing.
+    /// where to write (protocol 2e.10); elsewhere it changes nothing. Such a caller starts no more than
+    /// 128 receives beyond the first whose data it has not seen.
     ///
     /// # Errors
     /// As [`Transport::isend`].

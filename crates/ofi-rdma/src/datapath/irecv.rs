@@ -34,7 +34,9 @@ pub struct RecvBuf {
     pub keys: [u64; MAX_RAILS],
     /// The caller sees for itself that the data is there: where [`Config::early_completion`] is on,
     /// the receive is done, with 0 bytes, when its CTRL is sent, and the peer writes without immediates
-    /// (protocol 2e.10).
+    /// (protocol 2e.10). Nothing tells the engine when that data comes, so it is the caller who starts
+    /// no more than 128 receives beyond the first whose data it has not seen: a peer that is told of
+    /// 256 fails the communicator. A receive without room is ordinary.
     ///
     /// [`Config::early_completion`]: crate::Config::early_completion
     pub optional: bool,
@@ -59,7 +61,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         request.seq = c.window.next();
         request.wire_addr = buf.wire_addr;
         request.keys = buf.keys;
-        if buf.optional && self.config.early_completion && early == Slot::Empty {
+        // Where there is no room, there is nothing that the caller could see.
+        let optional = buf.optional && len > 0;
+        if optional && self.config.early_completion && early == Slot::Empty {
             request.need = 1;
             request.no_imm = true;
             request.expect_no_segments();

@@ -151,6 +151,12 @@ fn start_eager(key: Key, request: &mut Request, plan: &Plan) -> Batch {
 fn start_writes(key: Key, request: &mut Request, ctrl: &EarlyCtrl, plan: &Plan) -> Batch {
     let len = request.len.min(ctrl.len);
     let batch = Batch::stripes(key, plan, len);
+    let batch = if ctrl.no_completion {
+        // The receiver counts bytes, not segments. It may be gone when an empty one comes.
+        batch.without_empty()
+    } else {
+        batch
+    };
     request.len = len;
     request.bytes = len;
     request.wire_addr = ctrl.addr;

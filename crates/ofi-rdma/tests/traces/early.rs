@@ -123,6 +123,60 @@ fn b8_at_the_sender() {
     a.done(req, 100_000);
 }
 
+/// Nobody counts segments that are not told of, and a receiver that has seen all its bytes may be gone when
+/// an empty one comes: there are none, but in a message of no bytes.
+#[test]
+fn no_empty_segment_goes_untold() {
+    let mut a = Bench::new(Config {
+        min_stripe_bytes: 1,
+        ..early(4)
+    });
+    let comm = a.sender(4, 1);
+    for (seq, (len, segments)) in (0..).zip([(200, 2), (512, 4), (1, 1), (0, 1)]) {
+        for kind in [2, 5] {
+            let seq = 2 * seq + u32::from(kind == 5);
+            a.engine
+                .on_control(&ctrl(kind, seq, 0, 4096, 0x9000, &[1, 2, 3, 4]));
+            let req = a.isend(comm, ADDR, len);
+            let posts = a.posts();
+            let told = if len == 200 { 4 } else { segments };
+            assert_eq!(
+                posts.len(),
+                if kind == 5 { segments } else { told },
+                "{len} bytes"
+            );
+            let mut sum = 0;
+            for post in posts {
+                let Wire::Write {
+                    len: part, data, ..
+                } = post.wire
+                else {
+                    panic!("{post:?}")
+                };
+                assert_eq!(data.is_none(), kind == 5);
+                sum += part;
+                a.engine.on_local(post.token);
+            }
+            assert_eq!(sum, len);
+            a.done(req, len);
+        }
+    }
+}
+
+/// Where there is no room there is nothing to see, so such a receive waits for its data.
+#[test]
+fn an_empty_receive_is_ordinary() {
+    let mut b = Bench::new(early(1));
+    let comm = b.receiver(1, 1);
+    let req = optional(&mut b, comm, 0);
+    let sent = b.post();
+    assert_eq!(sent.bytes[0] & 0xF, 2);
+    b.engine.on_local(sent.token);
+    b.pending(req);
+    b.engine.on_remote_write(0, 0x1000_0400, Some(0));
+    b.done(req, 0);
+}
+
 #[test]
 fn data_that_is_told_of_was_not_asked_for() {
     let broken = |b: &mut Bench, req: ReqKey| match b.engine.test(req) {
