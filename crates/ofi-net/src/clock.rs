@@ -1,6 +1,6 @@
 //! Monotonic milliseconds for the engine.
 //!
-//! Read only in connect, accept, close and deregistration, and in every 256th progress pass without
+//! Read only in init, connect, accept, close and deregistration, and in every 256th progress pass without
 //! a completion (decision 34): never on the path of a message.
 
 use std::sync::OnceLock;
@@ -12,6 +12,12 @@ static START: OnceLock<Instant> = OnceLock::new();
 pub(crate) fn now_ms() -> u64 {
     let elapsed = START.get_or_init(Instant::now).elapsed();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Microseconds since the first call in this process; for the phases of init.
+pub(crate) fn now_us() -> u64 {
+    let elapsed = START.get_or_init(Instant::now).elapsed();
+    u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A bound on something that is waited for.

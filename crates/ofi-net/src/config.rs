@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use ofi_rdma::ConfigError;
+use ofi_topo::Accelerators;
 
 use crate::error::{Code, NetError};
 use crate::log::Level;
@@ -42,7 +43,8 @@ pub struct Config {
     pub flavour: Flavour,
     /// The protocol to speak; `None`: chosen by instance type and NICs (`PROTOCOL`).
     pub protocol: Option<Protocol>,
-    /// SENDRECV: show each NIC so many times; 0 is once (`NIC_DUP_CONNS`).
+    /// SENDRECV: show each NIC so many times; 0 is as the instance type needs, else once
+    /// (`NIC_DUP_CONNS`).
     pub nic_dup_conns: usize,
     /// libfabric.so.1 to load instead of the system's, or its directory (`LIBFABRIC_PATH`).
     pub libfabric_path: Option<PathBuf>,
@@ -58,6 +60,8 @@ pub struct Config {
     pub low_latency_tc: bool,
     /// Devices made by hand (`NIC_GROUPS`): `eth0,eth1;eth2,eth3`.
     pub nic_groups: Option<String>,
+    /// Accelerators that NICs are grouped by, where devices are not made by hand (`GROUP_BY`).
+    pub group_by: Accelerators,
     /// Rails of each device, 1..=4; `None`: as found (`FORCE_NUM_RAILS`).
     pub force_num_rails: Option<u8>,
     /// A control endpoint on each rail (`RR_CTRL_MSG`).
@@ -205,6 +209,16 @@ impl Config {
         platform::find(self.product_name.as_deref()?)
     }
 
+    /// How often SENDRECV shows each NIC. `on_efa`: the NICs are those that the instance type is about.
+    pub(crate) fn duplicates(&self, on_efa: bool) -> usize {
+        let platform = self.platform().filter(|_| on_efa);
+        let wanted = match (self.nic_dup_conns, platform, self.flavour) {
+            (0, Some(platform), Flavour::Nccl) => platform.duplicates,
+            (asked, ..) => asked,
+        };
+        wanted.max(1)
+    }
+
     /// A line for the log.
     pub(crate) fn describe_platform(&self, platform: &Platform) -> String {
         let product = self.product_name.as_deref().unwrap_or_default();
@@ -243,6 +257,13 @@ impl Config {
             efa_version_check: !values.flag(Id::DisableEfaVersionCheck),
             low_latency_tc: values.flag(Id::UseLowLatencyTc),
             nic_groups: non_empty(values, Id::NicGroups),
+            group_by: match values.text(Id::GroupBy) {
+                Some("AMD") => Accelerators::AMD,
+                Some("NEURON") => Accelerators::NEURON,
+                Some("ANY") => Accelerators::ANY,
+                Some("NONE") => Accelerators::NONE,
+                _ => Accelerators::NVIDIA,
+            },
             force_num_rails: u8::try_from(values.number(Id::ForceNumRails))
                 .ok()
                 .filter(|&k| k > 0),
@@ -347,125 +368,4 @@ fn refuse_withdrawn(values: &Values) -> Result<(), NetError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Config, Protocol};
-    use crate::error::{Code, NetError};
-    use crate::params::{self, Flavour, Note};
-
-    fn config(pairs: &[(&str, &str)]) -> (Result<Config, NetError>, Vec<Note>) {
-        let (values, mut notes) = params::parse(Flavour::Neuron, pairs.iter().copied());
-        (Config::from_values(&values, &mut notes), notes)
-    }
-
-    #[test]
-    fn no_parameters_give_the_defaults() {
-        let (config, notes) = config(&[]);
-        assert_eq!(config, Ok(Config::new(Flavour::Neuron)));
-        assert!(notes.is_empty());
-    }
-
-    #[test]
-    fn defaults_are_those_of_the_reference() {
-        let config = Config::new(Flavour::Neuron);
-        assert_eq!(config.eager_max, Some(8192));
-        assert_eq!(
-            (config.posted_eager, config.posted_control),
-            ((64, 128), (1920, 2048))
-        );
-        assert_eq!(config.exclude_tcp_if, ["lo", "docker0"]);
-        assert_eq!(
-            (config.connect_timeout_ms, config.stall_fail_ms),
-            (120_000, None)
-        );
-        assert!(config.rr_ctrl_msg && !config.close_messages && !config.mr_cache && config.flush);
-        assert!(Config::new(Flavour::Nccl).mr_cache);
-    }
-
-    #[test]
-    fn values_reach_their_fields() {
-        let (config, _) = config(&[
-            ("OFI_NCCL_EAGER_MAX_SIZE", "-1"),
-            ("OFI_NCCL_PROTOCOL", "sendRecv"),
-            ("OFI_NCCL_EXCLUDE_TCP_IF", " lo , docker0,,"),
-            ("OFI_NCCL_FORCE_NUM_RAILS", "4"),
-            ("OFI_NCCL_STALL_FAIL", "2"),
-            ("OFI_NCCL_DISABLE_CLOSE_MESSAGE", "0"),
-            ("OFI_LIBFABRIC_PATH", "/opt/lf/libfabric.so.1"),
-            ("FI_PROVIDER", ""),
-        ]);
-        let config = config.unwrap();
-        assert_eq!(config.eager_max, None);
-        assert_eq!(config.protocol, Some(Protocol::SendRecv));
-        assert_eq!(config.exclude_tcp_if, ["lo", "docker0"]);
-        assert_eq!(config.force_num_rails, Some(4));
-        assert_eq!(config.stall_fail_ms, Some(2000));
-        assert!(config.close_messages);
-        assert_eq!(config.libfabric_path, Some("/opt/lf/libfabric.so.1".into()));
-        assert_eq!(config.fi_provider, None);
-    }
-
-    #[test]
-    fn trap_34_a_queue_has_room_for_the_receives_of_its_rail() {
-        let (config, notes) = config(&[("OFI_NCCL_CQ_SIZE", "16")]);
-        let config = config.unwrap();
-        let receives = config.posted_control.1 + config.posted_eager.1;
-        let entries = config.cq_depth();
-        assert!(
-            entries > receives,
-            "{entries} entries for {receives} receives"
-        );
-        assert!(
-            notes.len() == 1 && notes[0].text.contains("OFI_NCCL_CQ_SIZE"),
-            "{notes:?}"
-        );
-        let (defaults, notes) = super::tests::config(&[]);
-        assert_eq!(defaults.unwrap().cq_depth(), 12_288);
-        assert!(notes.is_empty());
-    }
-
-    #[test]
-    fn an_empty_exclude_list_excludes_nothing() {
-        let (config, _) = config(&[("OFI_NCCL_EXCLUDE_TCP_IF", "")]);
-        assert!(config.unwrap().exclude_tcp_if.is_empty());
-    }
-
-    #[test]
-    fn withdrawn_names_and_contradictions_are_coded() {
-        let cases = [
-            (
-                ("OFI_NCCL_RDMA_MIN_POSTED_BOUNCE_BUFFERS", "64"),
-                Code::DeprecatedParameter,
-            ),
-            (("OFI_NCCL_MIN_STRIPE_SIZE", "4096"), Code::Contradiction),
-        ];
-        for (pair, code) in cases {
-            let (config, _) = config(&[pair]);
-            assert_eq!(config.map_err(|error| error.code()), Err(code), "{pair:?}");
-        }
-    }
-
-    #[test]
-    fn a_minimum_above_its_maximum_is_told_and_lowered() {
-        let (config, notes) = config(&[("OFI_NCCL_RDMA_MIN_POSTED_EAGER_BUFFERS", "500")]);
-        assert_eq!(config.unwrap().posted_eager, (128, 128));
-        assert!(
-            notes.len() == 1 && notes[0].text.starts_with("OFI-E0202"),
-            "{notes:?}"
-        );
-    }
-
-    #[test]
-    fn a_limit_of_rdma_is_none_of_sendrecv() {
-        let settings = |protocol| Config {
-            eager_max: Some(1 << 20),
-            min_stripe_bytes: 4096,
-            protocol,
-            ..Config::new(Flavour::Nccl)
-        };
-        for protocol in [None, Some(Protocol::Rdma)] {
-            let error = settings(protocol).check().unwrap_err();
-            assert_eq!(error.code(), Code::Contradiction);
-        }
-        assert_eq!(settings(Some(Protocol::SendRecv)).check(), Ok(()));
-    }
-}
+mod tests;

@@ -15,11 +15,13 @@ use crate::peer_sets::PeerSets;
 use crate::properties::Properties;
 use crate::registry::Registry;
 use crate::select::{self, Nic};
+use crate::startup::{Phase, Startup};
+use crate::topology::Topology;
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
 use efa_fabric::{Info, InfoBuf, Library};
 use ofi_rdma::{CommKey, EpName};
-use ofi_topo::{DeviceGroup, Grouping, Rule, UserGroups, group};
+use ofi_topo::DeviceGroup;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One device.
@@ -32,6 +34,14 @@ pub(crate) struct Device {
     peer_sets: Mutex<PeerSets>,
     /// Its other domains.
     owners: Owners,
+}
+
+/// The devices of a host.
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    pub(crate) list: Vec<Device>,
+    /// NCCL's topology file, where a device has several NICs.
+    pub(crate) nccl_file: Option<String>,
 }
 
 /// What a domain is opened with.
@@ -52,19 +62,29 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Device {
-    /// Loads libfabric, selects NICs, groups them.
+    /// Selects NICs and groups them.
     ///
     /// # Errors
     /// As [`crate::Transport::init`].
-    pub(crate) fn discover(config: &Config, log: &dyn Log) -> Result<Vec<Self>, NetError> {
-        let library = Library::load(config.libfabric_path.as_deref())?;
-        let nics = select::discover(config, library, log)?;
+    pub(crate) fn discover(
+        config: &Config,
+        library: &'static Library,
+        startup: &mut Startup,
+        log: &dyn Log,
+    ) -> Result<Devices, NetError> {
+        let nics = select::discover(config, library, startup, log)?;
         early::decide(config, nics.iter().map(|nic| Moves::of(&nic.info)))?;
-        let grouping = grouping(config, &nics)?;
-        let devices = (0..).zip(&grouping.devices);
-        devices
-            .map(|(index, members)| Self::new(config, index, members, &nics))
-            .collect()
+        let topology = startup.time(Phase::Topology, || Topology::of(config, &nics, log))?;
+        let members = (0..).zip(&topology.grouping.devices);
+        let make = || {
+            members
+                .map(|(index, members)| Self::new(config, index, members, &nics))
+                .collect::<Result<Vec<Self>, NetError>>()
+        };
+        Ok(Devices {
+            list: startup.time(Phase::Devices, make)?,
+            nccl_file: topology.nccl_file,
+        })
     }
 
     fn new(
@@ -211,28 +231,4 @@ impl Device {
         });
         classed.collect()
     }
-}
-
-/// Which NICs make a device (decision 39, protocol 2h.3).
-fn grouping(config: &Config, nics: &[Nic]) -> Result<Grouping, NetError> {
-    let described: Vec<ofi_topo::Nic> = nics.iter().enumerate().map(describe).collect();
-    let rule = match &config.nic_groups {
-        Some(text) => Rule::UserGroups(text.parse::<UserGroups>().map_err(refused)?),
-        None => Rule::OnePerNic,
-    };
-    let forced = config.force_num_rails.map_or(0, usize::from);
-    let grouping = group(&described, &rule).and_then(|grouping| grouping.force_rails(forced));
-    grouping.map_err(refused)
-}
-
-fn describe((index, nic): (usize, &Nic)) -> ofi_topo::Nic {
-    let described = ofi_topo::Nic::new(index, nic.name.clone()).with_speed_bps(nic.speed_bps);
-    match nic.pci {
-        Some(pci) => described.with_pci(pci),
-        None => described,
-    }
-}
-
-fn refused(error: ofi_topo::TopoError) -> NetError {
-    NetError::new(Code::Grouping, error.to_string())
 }

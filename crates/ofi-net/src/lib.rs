@@ -34,7 +34,8 @@
 //! | `efa`, `quirks` | what one provider, or an old libfabric, needs |
 //! | `early` | whether a receive may complete before its data |
 //! | `sync`, `fork`, `thread`, `clock` | the domain's lock, knowing a forked child, and a thread that ended, time |
-//! | [`params`], [`config`], `platform`, [`select`], [`properties`] | settings, instance types, which NICs, what is told of them |
+//! | [`params`], [`config`], `platform`, [`select`] | settings, instance types, which NICs |
+//! | `topology`, [`properties`], `startup` | which NICs make a device, what is told of it, what finding out cost |
 //! | [`error`], [`log`], `report` | coded errors, the log's seam, events to lines |
 //! | `trace` | the wire trace: what went over each rail, into a file |
 //!
@@ -78,9 +79,11 @@ mod rx;
 pub mod select;
 mod sendrecv;
 mod slab;
+mod startup;
 mod sync;
 mod teardown;
 mod thread;
+mod topology;
 mod trace;
 mod traffic;
 mod transport;
@@ -91,9 +94,13 @@ pub use error::{Code, NetError};
 pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use properties::Properties;
 pub use region::{DmaBuf, MemoryKind};
+pub use startup::Startup;
 pub use trace::TraceConfig;
 pub use traffic::TrafficClass;
 pub use transport::{LocalMemory, RemoteMemory, Transport};
+
+#[doc(inline)]
+pub use ofi_topo::Accelerators;
 
 #[doc(inline)]
 pub use ofi_rdma::{CommInfo, Counters, Done, Rails};

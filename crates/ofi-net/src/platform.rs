@@ -1,9 +1,12 @@
 //! What an instance type is known to need (protocol 2h.5), by its product name.
 //!
-//! One row a family, the first that matches wins. Only what this version acts on stands here.
+//! The facts stand in `platform/table.rs`, each row with its source; machines that are in no row go by what
+//! the provider says.
 
 use crate::config::Protocol;
 use std::path::Path;
+
+mod table;
 
 /// Where the firmware's name of the machine stands.
 const PRODUCT_NAME: &str = "sys/devices/virtual/dmi/id/product_name";
@@ -15,75 +18,66 @@ pub(crate) struct Platform {
     pub(crate) family: &'static str,
     /// Latency that the reference reports, microseconds.
     pub(crate) latency_us: u16,
-    /// A domain for each thread, unless the user says otherwise.
-    pub(crate) domain_per_thread: bool,
     /// What it speaks, unless the user says otherwise.
     pub(crate) protocol: Protocol,
     /// Device memory has to work, or the endpoint is refused.
     pub(crate) gdr_required: bool,
-    matches: fn(&str) -> bool,
+    /// A domain for each thread, unless the user says otherwise.
+    pub(crate) domain_per_thread: bool,
+    /// SENDRECV of the NCCL plugin shows each NIC so many times, unless the user says otherwise; 0: once.
+    pub(crate) duplicates: usize,
 }
 
-const fn row(family: &'static str, latency_us: u16, matches: fn(&str) -> bool) -> Platform {
-    Platform {
-        family,
-        latency_us,
-        domain_per_thread: false,
-        protocol: Protocol::SendRecv,
-        gdr_required: true,
-        matches,
-    }
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    platform: Platform,
+    matches: Match,
+    /// Where its facts are from.
+    source: &'static str,
 }
 
-impl Platform {
-    const fn per_thread(mut self) -> Self {
-        self.domain_per_thread = true;
-        self
-    }
-
-    const fn rdma(mut self) -> Self {
-        self.protocol = Protocol::Rdma;
-        self
-    }
-
-    const fn without_gdr(mut self) -> Self {
-        self.gdr_required = false;
-        self
-    }
+/// Which product names a row is for.
+#[derive(Clone, Copy, Debug)]
+enum Match {
+    /// This one.
+    Exact(&'static str),
+    /// Those that begin so.
+    Prefixes(&'static [&'static str]),
+    /// Those that begin so, and a letter's generations from a number of one digit on.
+    Generation(&'static str, char, u32),
 }
 
-/// Protocol 2h.5, BASE.
-const TABLE: &[Platform] = &[
-    row("p4d.24xlarge", 75, |name| name == "p4d.24xlarge"),
-    row("p4de.24xlarge", 75, |name| name == "p4de.24xlarge"),
-    row("p3dn.24xlarge", 150, |name| name == "p3dn.24xlarge").without_gdr(),
-    row("p-series", 35, is_late_p).rdma(),
-    row("p5/p5e", 75, |name| {
-        name.starts_with("p5.") || name.starts_with("p5e.")
-    })
-    .rdma(),
-    row("g5.48xlarge", 75, |name| name == "g5.48xlarge").without_gdr(),
-    row("trn1", 75, |name| name.starts_with("trn1")).per_thread(),
-    row("trn2", 75, |name| name.starts_with("trn2"))
-        .per_thread()
-        .rdma(),
-    row("inf", 75, |name| name.starts_with("inf")).per_thread(),
-];
-
-/// `^(p5en\.48xlarge)|(^p([6-9]|[0-9]{2,}).*)`
-fn is_late_p(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix('p') else {
-        return false;
-    };
-    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-    name.starts_with("p5en.48xlarge")
-        || digits >= 2
-        || rest.starts_with(|first| matches!(first, '6'..='9'))
+impl Match {
+    fn takes(self, product: &str) -> bool {
+        match self {
+            Self::Exact(name) => product == name,
+            Self::Prefixes(list) => list.iter().any(|start| product.starts_with(start)),
+            Self::Generation(also, letter, least) => {
+                let Some(rest) = product.strip_prefix(letter) else {
+                    return false;
+                };
+                let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+                let first = rest.chars().next().and_then(|digit| digit.to_digit(10));
+                product.starts_with(also) || digits >= 2 || first.is_some_and(|n| n >= least)
+            }
+        }
+    }
 }
 
 /// The row of a product name.
 pub(crate) fn find(product: &str) -> Option<&'static Platform> {
-    TABLE.iter().find(|platform| (platform.matches)(product))
+    let mut rows = table::TABLE.iter();
+    let row = rows.find(|row| row.matches.takes(product))?;
+    debug_assert!(!row.source.is_empty(), "a fact without a source");
+    Some(&row.platform)
+}
+
+/// NICs for collectives that an instance of this name has when it is launched with all of them.
+pub(crate) fn nics(product: &str) -> Option<usize> {
+    let mut rows = table::NICS.iter();
+    rows.find(|(name, ..)| *name == product)
+        .map(|(_, count, _)| *count)
 }
 
 /// What the firmware calls this machine; empty where it says nothing.
@@ -95,6 +89,36 @@ pub(crate) fn product_name(root: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn rows() -> impl Iterator<Item = &'static Platform> {
+        table::TABLE.iter().map(|row| &row.platform)
+    }
+
+    #[test]
+    fn every_fact_has_its_source() {
+        assert!(table::TABLE.iter().all(|row| !row.source.is_empty()));
+        assert!(table::NICS.iter().all(|(.., source)| !source.is_empty()));
+        // A count is of a product that has a row, and a row of its own.
+        for (index, (name, count, _)) in table::NICS.iter().enumerate() {
+            assert!(find(name).is_some() && *count > 0, "{name}");
+            assert!(table::NICS[..index].iter().all(|(other, ..)| other != name));
+        }
+        assert_eq!((nics("p5.48xlarge"), nics("p5.4xlarge")), (Some(32), None));
+    }
+
+    #[test]
+    fn flags_are_those_of_the_reference() {
+        let families = |flag: fn(&Platform) -> bool| -> Vec<_> {
+            rows().filter(|p| flag(p)).map(|p| p.family).collect()
+        };
+        assert_eq!(
+            families(|p| !p.gdr_required),
+            ["p3dn.24xlarge", "g5.48xlarge"]
+        );
+        assert_eq!(families(|p| p.duplicates > 0), ["p3dn.24xlarge"]);
+        let rdma = families(|p| p.protocol == Protocol::Rdma);
+        assert_eq!(rdma, ["p-series", "p5/p5e", "trn2"]);
+    }
 
     fn family(product: &str) -> Option<&'static str> {
         find(product).map(|platform| platform.family)
@@ -135,7 +159,7 @@ mod tests {
 
     #[test]
     fn only_neuron_families_have_a_domain_a_thread() {
-        let threaded: Vec<_> = TABLE.iter().filter(|p| p.domain_per_thread).collect();
+        let threaded: Vec<_> = rows().filter(|p| p.domain_per_thread).collect();
         assert!(
             threaded
                 .iter()

@@ -138,6 +138,13 @@ fn guid_of(root: &Path, index: usize, name: &str, pci: Option<PciAddress>) -> u6
     hash.value() << 8 | (index as u64 & 0xFF)
 }
 
+/// A number for the host, the same in every process.
+pub(crate) fn host_hash(root: &Path) -> u64 {
+    let mut hash = Fnv::new();
+    hash.add(&host_id(root));
+    hash.value()
+}
+
 fn host_id(root: &Path) -> Vec<u8> {
     let files = [
         "proc/sys/kernel/random/boot_id",

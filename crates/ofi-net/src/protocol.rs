@@ -7,10 +7,11 @@
 //! ```
 
 use crate::config::{Config, Protocol};
-use crate::device::Device;
+use crate::device::{Device, Devices};
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use crate::sendrecv::SendRecv;
+use crate::startup::{Phase, Startup};
 use efa_fabric::Library;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) enum Found {
     /// RDMA.
-    Rdma(Vec<Device>),
+    Rdma(Devices),
     /// SENDRECV.
     SendRecv(SendRecv),
 }
@@ -32,34 +33,34 @@ impl Found {
     }
 }
 
-/// Loads libfabric and finds devices; the protocol and why is one line of the log.
+/// Loads libfabric and finds devices; the protocol and why is one line of the log. What it cost is added
+/// to `startup`.
 ///
 /// # Errors
 /// No provider fits the protocol that is asked for, or any; the NICs cannot be grouped as asked.
-pub(crate) fn discover(config: &Config, log: &Arc<dyn Log>) -> Result<Found, NetError> {
-    let library = Library::load(config.libfabric_path.as_deref())?;
+pub(crate) fn discover(
+    config: &Config,
+    startup: &mut Startup,
+    log: &Arc<dyn Log>,
+) -> Result<Found, NetError> {
+    let load = || Library::load(config.libfabric_path.as_deref());
+    let library = startup.time(Phase::Library, load)?;
+    let mut finder = Finder {
+        config,
+        library,
+        startup,
+        log,
+    };
     let (found, why) = match decided(config) {
-        Some((Protocol::Rdma, why)) => (rdma(config, log)?, why),
-        Some((Protocol::SendRecv, why)) => (sendrecv(config, library, log)?, why),
-        None => by_nics(config, library, log)?,
+        Some((Protocol::Rdma, why)) => (finder.rdma().map(Found::Rdma)?, why),
+        Some((Protocol::SendRecv, why)) => (finder.sendrecv().map(Found::SendRecv)?, why),
+        None => finder.by_nics()?,
     };
     log::info(&**log, Subsys::Init, || {
         let protocol = found.protocol();
         format!("protocol {protocol}: {why}; peers have to speak it too (OFI_NCCL_PROTOCOL)")
     });
     Ok(found)
-}
-
-fn rdma(config: &Config, log: &Arc<dyn Log>) -> Result<Found, NetError> {
-    Device::discover(config, &**log).map(Found::Rdma)
-}
-
-fn sendrecv(
-    config: &Config,
-    library: &'static Library,
-    log: &Arc<dyn Log>,
-) -> Result<Found, NetError> {
-    SendRecv::discover(config, library, log).map(Found::SendRecv)
 }
 
 /// What is asked for, by the user or by the instance type.
@@ -77,35 +78,50 @@ fn decided(config: &Config) -> Option<(Protocol, String)> {
     ))
 }
 
-/// RDMA only pays where a device has several NICs, and that is where the reference chooses it.
-fn by_nics(
-    config: &Config,
+/// What looking for devices takes.
+struct Finder<'a> {
+    config: &'a Config,
     library: &'static Library,
-    log: &Arc<dyn Log>,
-) -> Result<(Found, String), NetError> {
-    let found = Device::discover(config, &**log);
-    let most = found.iter().flatten().map(Device::rails).max().unwrap_or(0);
-    if most > 1 {
-        let why = format!("devices have up to {most} rails");
-        return Ok((Found::Rdma(found?), why));
+    startup: &'a mut Startup,
+    log: &'a Arc<dyn Log>,
+}
+
+impl Finder<'_> {
+    fn rdma(&mut self) -> Result<Devices, NetError> {
+        Device::discover(self.config, self.library, self.startup, &**self.log)
     }
-    // Settings that contradict themselves or the NICs are about RDMA: to speak something else instead would
-    // hide them, and peers with good settings would not be reached.
-    if let Err(error) = &found {
-        if matches!(
-            error.code(),
-            Code::Grouping | Code::Contradiction | Code::EarlyCompletion
-        ) {
-            return found.map(|devices| (Found::Rdma(devices), String::new()));
-        }
+
+    fn sendrecv(&mut self) -> Result<SendRecv, NetError> {
+        SendRecv::discover(self.config, self.library, self.startup, self.log)
     }
-    match (sendrecv(config, library, log), found) {
-        (Ok(other), _) => Ok((other, "one NIC a device".to_owned())),
-        (Err(error), Ok(devices)) => {
-            let why = format!("one NIC a device, and SENDRECV cannot be had ({error})");
-            Ok((Found::Rdma(devices), why))
+
+    /// RDMA only pays where a device has several NICs, and that is where the reference chooses it.
+    fn by_nics(&mut self) -> Result<(Found, String), NetError> {
+        let found = self.rdma();
+        let lists = found.iter().flat_map(|devices| &devices.list);
+        let most = lists.map(Device::rails).max().unwrap_or(0);
+        if most > 1 {
+            let why = format!("devices have up to {most} rails");
+            return Ok((Found::Rdma(found?), why));
         }
-        // The first answer is about the provider that the user wants.
-        (Err(_), Err(error)) => Err(error),
+        // Settings that contradict themselves or the NICs are about RDMA: to speak something else instead
+        // would hide them, and peers with good settings would not be reached.
+        if let Err(error) = &found {
+            if matches!(
+                error.code(),
+                Code::Grouping | Code::Contradiction | Code::EarlyCompletion
+            ) {
+                return found.map(|devices| (Found::Rdma(devices), String::new()));
+            }
+        }
+        match (self.sendrecv(), found) {
+            (Ok(other), _) => Ok((Found::SendRecv(other), "one NIC a device".to_owned())),
+            (Err(error), Ok(devices)) => {
+                let why = format!("one NIC a device, and SENDRECV cannot be had ({error})");
+                Ok((Found::Rdma(devices), why))
+            }
+            // The first answer is about the provider that the user wants.
+            (Err(_), Err(error)) => Err(error),
+        }
     }
 }

@@ -12,20 +12,24 @@
 //! them on tcp, rxm and net. Names of providers decide nothing but: EFA before others while
 //! `FI_PROVIDER` is unset, the version gate of EFA, and the tcp filters.
 
-use efa_fabric::{InfoBuf, InfoList, Library, Version};
+use efa_fabric::{InfoBuf, Library, Version};
 use ofi_topo::PciAddress;
 
 use crate::config::Config;
 use crate::error::{Code, NetError};
-use crate::log::{Log, Subsys, info};
+use crate::log::{Log, Subsys, info, warn};
+use crate::platform;
 use crate::quirks;
+use crate::startup::Startup;
 use ask::Ask;
 use candidate::Candidate;
+use lists::Libfabric;
 
 mod ask;
 mod candidate;
 mod filter;
 mod link;
+mod lists;
 mod reasons;
 
 /// A NIC to open rails on.
@@ -67,32 +71,34 @@ pub struct Nic {
 ///
 /// # Costs
 /// The first query of a process starts libfabric's providers: a third of a second.
-pub fn discover(
+pub(crate) fn discover(
     config: &Config,
     library: &'static Library,
+    startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    discover_by(config, library, log, Ask::ladder(config))
+    discover_by((config, Ask::ladder(config)), library, startup, log)
 }
 
 /// As [`discover`], for SENDRECV.
 pub(crate) fn discover_tagged(
     config: &Config,
     library: &'static Library,
+    startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    discover_by(config, library, log, Ask::tagged_ladder(config))
+    discover_by((config, Ask::tagged_ladder(config)), library, startup, log)
 }
 
 fn discover_by(
-    config: &Config,
+    (config, asks): (&Config, impl Iterator<Item = Ask>),
     library: &'static Library,
+    startup: &mut Startup,
     log: &dyn Log,
-    asks: impl Iterator<Item = Ask>,
 ) -> Result<Vec<Nic>, NetError> {
     let version = Version::of(library);
     let mut report = Vec::new();
-    let source = &mut Libfabric(library);
+    let source = &mut Libfabric { library, startup };
     match choose((config, version), asks, source, &mut report) {
         Ok(found) => {
             let nics = found.into_iter().map(|found| nic(config, found));
@@ -102,9 +108,13 @@ fn discover_by(
             if let Some(text) = quirks::advice(provider, version) {
                 info(log, Subsys::Init, || text);
             }
+            if let Some(error) = missing(config, &nics) {
+                warn(log, Subsys::Init, || error.to_string());
+            }
             Ok(nics)
         }
         Err(error) => {
+            lists::forget();
             info(log, Subsys::Init, || heading(config, version));
             for line in report {
                 info(log, Subsys::Init, || line);
@@ -132,30 +142,6 @@ trait Source {
     type Entry;
 
     fn query(&mut self, ask: &Ask) -> Result<Vec<Found<Self::Entry>>, QueryFailed>;
-}
-
-struct Libfabric(&'static Library);
-
-impl Source for Libfabric {
-    type Entry = InfoBuf;
-
-    fn query(&mut self, ask: &Ask) -> Result<Vec<Found<InfoBuf>>, QueryFailed> {
-        let failed = |error: efa_fabric::FabricError| QueryFailed {
-            no_data: error.is_no_data(),
-            errno: error.errno().code(),
-            text: error.to_string(),
-        };
-        let list: InfoList = ask.hints().query(self.0).map_err(failed)?;
-        list.iter()
-            .map(|info| {
-                let entry = info.dup().map_err(failed)?;
-                Ok(Found {
-                    candidate: Candidate::of(info),
-                    entry,
-                })
-            })
-            .collect()
-    }
 }
 
 /// The whole decision. `report` gets a line an attempt and a line a rejected entry.
@@ -239,6 +225,18 @@ fn nic(config: &Config, found: Found<InfoBuf>) -> Result<Nic, NetError> {
 fn topo_address(pci: efa_fabric::PciAddress) -> Result<PciAddress, NetError> {
     PciAddress::new(pci.domain.into(), pci.bus, pci.device, pci.function)
         .map_err(|error| NetError::new(Code::DeviceOpen, error.to_string()))
+}
+
+/// Fewer EFAs than this instance type has, which costs bandwidth or makes one of them serve many
+/// accelerators, and is otherwise noticed late.
+fn missing(config: &Config, nics: &[Nic]) -> Option<NetError> {
+    let product = config.product_name.as_deref()?;
+    let whole = platform::nics(product)?;
+    let found = nics.iter().filter(|nic| nic.is_aws).count();
+    (1..whole).contains(&found).then(|| {
+        let what = format!("{found} of the {whole} EFAs of {product}");
+        NetError::new(Code::NicsMissing, what)
+    })
 }
 
 /// PCI vendor 1d0f, written with or without 0x.

@@ -10,7 +10,7 @@
 //! [`Transport::reg_mr`] are unsafe: the network goes on using the memory after they return. Each states what the caller owes.
 
 use crate::config::{Config, Protocol};
-use crate::device::{Device, Opening};
+use crate::device::{Device, Devices, Opening};
 use crate::domain::{Domain, Seat};
 use crate::error::{Code, NetError};
 use crate::fork::ForkGuard;
@@ -21,6 +21,7 @@ use crate::properties::Properties;
 use crate::protocol::{self, Found};
 use crate::registry::{Registry, stale};
 use crate::sendrecv::SendRecv;
+use crate::startup::Startup;
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
 use crate::twins::Twins;
@@ -50,6 +51,8 @@ pub struct Transport {
     /// The devices of the other protocol, where that was chosen; there are no others then.
     sendrecv: ManuallyDrop<Option<Box<SendRecv>>>,
     config: Config,
+    startup: Startup,
+    nccl_file: Option<String>,
     trace: Option<Arc<TraceFile>>,
     log: Arc<dyn Log>,
     said: Said,
@@ -68,10 +71,18 @@ impl Transport {
         let mut config = config;
         config.settle_platform();
         config.check()?;
-        let (devices, registry, mut sendrecv) = match protocol::discover(&config, &log)? {
+        let mut startup = Startup::default();
+        let (found, registry, mut sendrecv) = match protocol::discover(&config, &mut startup, &log)?
+        {
             Found::Rdma(devices) => (devices, Registry::new(), None),
-            Found::SendRecv(other) => (Vec::new(), Registry::empty(), Some(Box::new(other))),
+            Found::SendRecv(other) => {
+                (Devices::default(), Registry::empty(), Some(Box::new(other)))
+            }
         };
+        let Devices {
+            list: devices,
+            nccl_file,
+        } = found;
         if let Some(platform) = config.platform() {
             log::info(&*log, Subsys::Init, || config.describe_platform(platform));
         }
@@ -81,6 +92,7 @@ impl Transport {
         for line in sendrecv.iter().flat_map(|other| other.describe()) {
             log::info(&*log, Subsys::Init, || line);
         }
+        log::info(&*log, Subsys::Init, || startup.to_string());
         if config.endpoint_per_comm {
             registry.link();
         }
@@ -93,6 +105,8 @@ impl Transport {
             devices: ManuallyDrop::new(devices),
             sendrecv: ManuallyDrop::new(sendrecv),
             config,
+            startup,
+            nccl_file,
             trace,
             log,
             said: Said::default(),
@@ -191,6 +205,19 @@ impl Transport {
     #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// What init cost.
+    #[must_use]
+    pub const fn startup(&self) -> Startup {
+        self.startup
+    }
+
+    /// The topology file that NCCL needs where a device has several NICs (protocol 2h.4): otherwise it
+    /// takes the first one's link for the whole.
+    #[must_use]
+    pub fn nccl_topology(&self) -> Option<&str> {
+        self.nccl_file.as_deref()
     }
 
     fn device(&self, dev: usize) -> Result<&Device, NetError> {

@@ -96,6 +96,14 @@ codes! {
     Nested = 112, EDEADLK, "init or fini was called from inside another call",
         ["the logger that was given to init calls the plugin"],
         "let the logger only write";
+    /// Devices with different numbers of rails, which cannot be connected.
+    UnevenRails = 113, EINVAL, "devices of this host differ in their number of rails",
+        ["a NIC is missing, or hidden from this container"],
+        "devices that differ cannot be connected: give this host all its NICs, or set OFI_NCCL_FORCE_NUM_RAILS to the smaller number on all ranks";
+    /// Fewer NICs than the instance type has.
+    NicsMissing = 114, ENODEV, "this instance has fewer NICs for collectives than its type can have",
+        ["it was launched with fewer EFA interfaces than it has network cards", "the container sees a part of /dev/infiniband"],
+        "launch it with an EFA interface on each network card (launch template, or pod limits of vpc.amazonaws.com/efa); the job runs on with less bandwidth";
     /// A parameter that was withdrawn is set.
     DeprecatedParameter = 201, EINVAL, "a withdrawn parameter is set",
         ["the environment was written for an older plugin"],

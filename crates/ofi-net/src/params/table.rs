@@ -199,7 +199,7 @@ table! {
     UseIpv6Tcp = flag("OFI_NCCL_USE_IPV6_TCP", false, "use IP interfaces by their IPv6 address too");
     ExcludeTcpIf = text("OFI_NCCL_EXCLUDE_TCP_IF", Some("lo,docker0"), "IP interfaces not to use, by exact name, separated by commas; empty: none");
     GdrFlushDisable = flag("OFI_NCCL_GDR_FLUSH_DISABLE", false, "iflush does nothing");
-    NicDupConns = number("OFI_NCCL_NIC_DUP_CONNS", 0, (0, 64), "SENDRECV: show each NIC so many times; 0: once");
+    NicDupConns = number("OFI_NCCL_NIC_DUP_CONNS", 0, (0, 64), "SENDRECV: show each NIC so many times; 0: as the instance type needs (4 on p3dn.24xlarge in libnccl-net-ofi.so), else once");
     CudaFlushEnable = flag("OFI_NCCL_CUDA_FLUSH_ENABLE", false, "flush with a CUDA call").is(NO_CUDA);
     MrKeySize = number("OFI_NCCL_MR_KEY_SIZE", 2, (1, 4), "bytes of the memory keys that we choose where the provider does not; 2^(8n) keys at most");
     MrCacheDisable = flag("OFI_NCCL_MR_CACHE_DISABLE", false, "register a buffer anew each time").neuron(1);
@@ -248,6 +248,7 @@ table! {
     TraceMax = number("OFI_NCCL_TRACE_MAX", 1024, (1, 1 << 20), "MiB that a wire trace takes at most");
     LibfabricPath = text("OFI_NCCL_LIBFABRIC_PATH", None, "the libfabric.so.1 to load, or the directory that holds it").alias("OFI_LIBFABRIC_PATH");
     NicGroups = text("OFI_NCCL_NIC_GROUPS", None, "devices made by hand: NICs separated by commas, devices by semicolons");
+    GroupBy = choice("OFI_NCCL_GROUP_BY", &["NVIDIA", "AMD", "NEURON", "ANY", "NONE"], Some("NVIDIA"), "accelerators that NICs are grouped by, the nearest NICs of each to a device (NVIDIA is what the reference does; NONE: each NIC is a device); must match the peer's");
     DisableEfaVersionCheck = flag("OFI_NCCL_DISABLE_EFA_VERSION_CHECK", false, "use the EFA provider of libfabric before 1.22 too (tests)");
 }
 

@@ -10,6 +10,7 @@ use crate::owners::{Owner, Owners};
 use crate::properties::Properties;
 use crate::registry::Registry;
 use crate::select::{self, Nic};
+use crate::startup::{Phase, Startup};
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
 use efa_fabric::{InfoBuf, Library};
@@ -51,18 +52,22 @@ impl Device {
     pub(crate) fn discover(
         config: &Config,
         library: &'static Library,
+        startup: &mut Startup,
         log: &dyn Log,
     ) -> Result<Vec<Self>, NetError> {
-        let nics = select::discover_tagged(config, library, log)?;
-        let count = nics.len() * config.nic_dup_conns.max(1);
+        let nics = select::discover_tagged(config, library, startup, log)?;
+        let on_efa = nics.iter().all(|nic| nic.is_aws);
+        let count = nics.len() * config.duplicates(on_efa);
         if count > DOMAINS_MAX {
             let what = format!("{count} devices, and there is room for {DOMAINS_MAX}");
             return Err(NetError::new(Code::Grouping, what));
         }
         let devices = (0..count).zip(nics.iter().cycle());
-        devices
-            .map(|(index, nic)| Self::new(config, index, nic))
-            .collect()
+        startup.time(Phase::Devices, || {
+            devices
+                .map(|(index, nic)| Self::new(config, index, nic))
+                .collect()
+        })
     }
 
     fn new(config: &Config, index: usize, nic: &Nic) -> Result<Self, NetError> {

@@ -18,6 +18,7 @@ use crate::handle_words::{CommWord, ReqWord};
 use crate::log::Log;
 use crate::properties::Properties;
 use crate::registry::{Registry, stale};
+use crate::startup::Startup;
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
 use core::mem;
@@ -58,9 +59,10 @@ impl SendRecv {
     pub(crate) fn discover(
         config: &Config,
         library: &'static Library,
+        startup: &mut Startup,
         log: &Arc<dyn Log>,
     ) -> Result<Self, NetError> {
-        let devices = Device::discover(config, library, &**log)?;
+        let devices = Device::discover(config, library, startup, &**log)?;
         Ok(Self {
             devices,
             registry: Registry::new(),

@@ -48,6 +48,16 @@ pub fn under_plan(name: &str, plan: &str, scenario: fn()) -> Vec<Snapshot> {
 /// The same on the NICs of an instance. In the child, where `scenario` runs, there is nothing to
 /// look at afterwards.
 pub fn on_shape(shape: &str, name: &str, plan: &str, scenario: fn()) -> Vec<Snapshot> {
+    on_part((shape, None), name, plan, scenario)
+}
+
+/// The same on some NICs of an instance, by name: what a container shows.
+pub fn on_part(
+    (shape, interfaces): (&str, Option<&str>),
+    name: &str,
+    plan: &str,
+    scenario: fn(),
+) -> Vec<Snapshot> {
     if std::env::var(SCENARIO).as_deref() == Ok(name) {
         scenario();
         return Vec::new();
@@ -64,6 +74,9 @@ pub fn on_shape(shape: &str, name: &str, plan: &str, scenario: fn()) -> Vec<Snap
         .env(ROOT, root.path())
         .env("EFA_EMU_NAME", "main")
         .env("EFA_EMU_PLAN", plan);
+    if let Some(names) = interfaces {
+        command.env("FI_EFA_IFACE", names);
+    }
     let output = bounded(command);
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);

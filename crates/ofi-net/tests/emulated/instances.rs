@@ -1,10 +1,11 @@
 //! Whole instances: their NICs emulated, with the file tree that their sysfs shows.
 
 use crate::common::config;
-use crate::common::emulated::{on_shape, root};
+use crate::common::emulated::{on_part, on_shape, root};
 use crate::{Buffer, Side, connect, finish, irecv, isend, pattern};
 use efa_emu::shape::Shape;
-use ofi_net::{Config, Protocol};
+use ofi_net::log::Level;
+use ofi_net::{Accelerators, Code, Config, Protocol};
 use std::path::PathBuf;
 
 /// With the machine's own name read from the tree, and nothing forced.
@@ -18,52 +19,164 @@ fn at_home(protocol: Option<Protocol>) -> Config {
     }
 }
 
-/// A device for each NIC, in the order of their places, named and placed as the instance has them.
-fn devices(name: &str, protocol: Protocol) {
+/// The devices that the reference makes of the instance: so many, of so many NICs each, named and placed
+/// as their first NIC, as fast as all of them; and a topology file for NCCL where there are several.
+fn devices(name: &str, protocol: Protocol, (count, rails): (usize, usize)) {
     let shape = Shape::by_name(name).unwrap();
     let side = Side::new(at_home(None));
     assert_eq!(side.net.protocol(), protocol, "{name}");
-    let mut nics: Vec<_> = shape.nics().iter().collect();
-    nics.sort_by_key(|nic| nic.pci);
-    assert_eq!(side.net.devices().unwrap(), nics.len());
-    let mut guids = Vec::new();
-    for (i, nic) in nics.into_iter().enumerate() {
+    assert_eq!(side.net.devices().unwrap(), count, "{name}");
+    let (mut guids, mut leaders) = (Vec::new(), Vec::new());
+    for i in 0..count {
         let device = side.net.properties(i).unwrap();
+        // The last NIC near an accelerator leads; NICs are numbered by place.
+        let nic = &shape.nics()[(i + 1) * rails - 1];
         assert_eq!(device.name, nic.name);
-        assert_eq!(device.speed_mbps, nic.speed_bps / 1_000_000);
+        let speed = nic.speed_bps / 1_000_000 * u64::try_from(rails).unwrap();
+        assert_eq!(device.speed_mbps, speed);
         let path = PathBuf::from(device.pci_path.as_deref().unwrap());
         assert!(path.ends_with(nic.pci.to_string()), "{}", path.display());
         assert!(path.starts_with("/sys/devices"), "{}", path.display());
         guids.push(device.guid);
+        leaders.push(nic.pci.to_string());
     }
     guids.sort_unstable();
     guids.dedup();
-    assert_eq!(
-        guids.len(),
-        shape.nics().len(),
-        "each device has a GUID of its own"
-    );
+    assert_eq!(guids.len(), count, "each device has a GUID of its own");
+    let file = side.net.nccl_topology();
+    assert_eq!(file.is_some(), rails > 1, "{name}");
+    for leader in file.iter().flat_map(|_| &leaders) {
+        let tag = format!("<pci busid=\"{leader}\" link_speed=");
+        assert!(file.unwrap().contains(&tag), "{tag}: {file:?}");
+    }
+    healthy(&side);
+}
+
+/// Nothing is warned of, and what the start cost is one line: two queries at most.
+fn healthy(side: &Side) {
+    assert_eq!(side.log.at(Level::Warn), Vec::<String>::new());
+    assert!((1..=2).contains(&side.net.startup().queries));
+    let lines = side.log.at(Level::Info);
+    let told = lines.iter().filter(|line| line.starts_with("start-up: "));
+    assert_eq!(told.count(), 1, "{lines:?}");
 }
 
 macro_rules! instances {
-    ($($name:ident: $shape:literal, $protocol:expr;)*) => { $(
+    ($($name:ident: $shape:literal, $protocol:expr, $devices:literal of $rails:literal;)*) => { $(
         #[test]
         fn $name() {
             let name = concat!("instances::", stringify!($name));
-            on_shape($shape, name, "", || devices($shape, $protocol));
+            on_shape($shape, name, "", || devices($shape, $protocol, ($devices, $rails)));
         }
     )* };
 }
 
 instances! {
-    p4d_has_its_devices: "p4d", Protocol::SendRecv;
-    p5_has_its_devices: "p5", Protocol::Rdma;
-    p5en_has_its_devices: "p5en", Protocol::Rdma;
-    trn1_has_its_devices: "trn1", Protocol::SendRecv;
-    trn2_has_its_devices: "trn2", Protocol::Rdma;
+    p4d_has_its_devices: "p4d", Protocol::SendRecv, 4 of 1;
+    p5_has_its_devices: "p5", Protocol::Rdma, 8 of 4;
+    p5en_has_its_devices: "p5en", Protocol::Rdma, 8 of 2;
+    trn1_has_its_devices: "trn1", Protocol::SendRecv, 8 of 1;
+    trn2_has_its_devices: "trn2", Protocol::Rdma, 16 of 1;
 }
 
-/// A message over each of 32 devices.
+/// A second transport of the process asks nobody anything.
+fn once_a_process() {
+    let first = Side::new(at_home(None));
+    let second = Side::new(at_home(None));
+    healthy(&first);
+    assert_eq!(second.net.startup().queries, 0);
+    let names = |side: &Side| -> Vec<_> {
+        let all = (0..side.net.devices().unwrap()).map(|i| side.net.properties(i).unwrap());
+        all.map(|device| (device.name.clone(), device.guid))
+            .collect()
+    };
+    assert_eq!(names(&first), names(&second));
+}
+
+#[test]
+fn lists_and_topology_are_read_once_a_process() {
+    let name = "instances::lists_and_topology_are_read_once_a_process";
+    on_shape("p5", name, "", once_a_process);
+}
+
+/// A container that shows a part: fewer NICs than the instance has are one warning with both counts, and so
+/// are devices that cannot be connected with each other.
+fn some_are_missing() {
+    let side = Side::new(at_home(None));
+    let warnings = side.log.at(Level::Warn);
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(
+        warnings[0].contains("OFI-E0114")
+            && warnings[0].contains("5 of the 32 EFAs of p5.48xlarge")
+    );
+    assert!(warnings[0].contains("launch template"), "{warnings:?}");
+    assert!(warnings[1].contains("OFI-E0113") && warnings[1].contains("1 to 4 rails"));
+    assert!(
+        warnings[1].contains("OFI_NCCL_FORCE_NUM_RAILS"),
+        "{warnings:?}"
+    );
+    // What the second one advises.
+    let forced = Side::new(Config {
+        force_num_rails: Some(1),
+        ..at_home(None)
+    });
+    assert_eq!(forced.log.at(Level::Warn).len(), 1);
+    let (send, recv) = connect(&side.net, &side.net);
+    assert_eq!(side.net.devices().unwrap(), 2);
+    side.net.close_send(send).unwrap();
+    side.net.close_recv(recv).unwrap();
+    // A device of four rails and one of one: both sides are told of both numbers.
+    let (listener, mut handle) = crate::common::listen(&forced.net);
+    let (mut ours, mut theirs) = (None, None);
+    crate::common::until("errors on both sides", || {
+        ours = ours
+            .take()
+            .or_else(|| side.net.connect(0, &mut handle).err());
+        theirs = theirs.take().or_else(|| forced.net.accept(listener).err());
+        (ours.is_some() && theirs.is_some()).then_some(())
+    });
+    for (error, counts) in [
+        (ours.unwrap(), "4 here, 1 at the peer"),
+        (theirs.unwrap(), "1 here, 4 at the peer"),
+    ] {
+        assert_eq!(error.code(), Code::Mismatch, "{error}");
+        assert!(error.what().contains(counts), "{error}");
+        assert!(
+            error.to_string().contains("OFI_NCCL_FORCE_NUM_RAILS"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_part_of_an_instance_is_told_of() {
+    let name = "instances::a_part_of_an_instance_is_told_of";
+    let five = "rdmap79s0,rdmap80s0,rdmap81s0,rdmap82s0,rdmap96s0";
+    on_part(("p5", Some(five)), name, "", some_are_missing);
+}
+
+/// Grouping is the user's to turn off, and peers that did it are told.
+fn one_device_a_nic() {
+    let alone = Side::new(Config {
+        group_by: Accelerators::NONE,
+        ..at_home(None)
+    });
+    assert_eq!(alone.net.devices().unwrap(), 32);
+    assert_eq!(alone.net.nccl_topology(), None);
+    healthy(&alone);
+}
+
+#[test]
+fn no_grouping_when_asked() {
+    on_shape(
+        "p5",
+        "instances::no_grouping_when_asked",
+        "",
+        one_device_a_nic,
+    );
+}
+
+/// A message over each of 32 NICs, four a device.
 fn all_devices() {
     let (a, b) = (
         Side::new(at_home(Some(Protocol::Rdma))),
@@ -79,11 +192,11 @@ fn all_devices() {
             send.zip(recv)
         });
         b.net.close_listen(listener).unwrap();
-        let mut source = Buffer::new(&a.net, send, pattern(device, 50_000));
-        let mut sink = Buffer::new(&b.net, recv, vec![0; 50_000]);
-        let r = irecv(&b.net, recv, &mut sink, 0, 50_000);
-        let s = isend(&a.net, send, &mut source, 0, 50_000);
-        assert_eq!(finish(&a.net, s, &b.net, r), (50_000, 50_000));
+        let mut source = Buffer::new(&a.net, send, pattern(device, 500_000));
+        let mut sink = Buffer::new(&b.net, recv, vec![0; 500_000]);
+        let r = irecv(&b.net, recv, &mut sink, 0, 500_000);
+        let s = isend(&a.net, send, &mut source, 0, 500_000);
+        assert_eq!(finish(&a.net, s, &b.net, r), (500_000, 500_000));
         assert!(source.free(&a.net, send) == sink.free(&b.net, recv));
         a.net.close_send(send).unwrap();
         b.net.close_recv(recv).unwrap();

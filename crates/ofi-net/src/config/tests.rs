@@ -1,0 +1,136 @@
+//! Settings from parameters, and what they mean together.
+
+use super::{Config, Protocol};
+use crate::error::{Code, NetError};
+use crate::params::{self, Flavour, Note};
+
+fn config(pairs: &[(&str, &str)]) -> (Result<Config, NetError>, Vec<Note>) {
+    let (values, mut notes) = params::parse(Flavour::Neuron, pairs.iter().copied());
+    (Config::from_values(&values, &mut notes), notes)
+}
+
+#[test]
+fn no_parameters_give_the_defaults() {
+    let (config, notes) = config(&[]);
+    assert_eq!(config, Ok(Config::new(Flavour::Neuron)));
+    assert!(notes.is_empty());
+}
+
+#[test]
+fn defaults_are_those_of_the_reference() {
+    let config = Config::new(Flavour::Neuron);
+    assert_eq!(config.eager_max, Some(8192));
+    assert_eq!(
+        (config.posted_eager, config.posted_control),
+        ((64, 128), (1920, 2048))
+    );
+    assert_eq!(config.exclude_tcp_if, ["lo", "docker0"]);
+    assert_eq!(
+        (config.connect_timeout_ms, config.stall_fail_ms),
+        (120_000, None)
+    );
+    assert!(config.rr_ctrl_msg && !config.close_messages && !config.mr_cache && config.flush);
+    assert!(Config::new(Flavour::Nccl).mr_cache);
+}
+
+#[test]
+fn values_reach_their_fields() {
+    let (config, _) = config(&[
+        ("OFI_NCCL_EAGER_MAX_SIZE", "-1"),
+        ("OFI_NCCL_PROTOCOL", "sendRecv"),
+        ("OFI_NCCL_EXCLUDE_TCP_IF", " lo , docker0,,"),
+        ("OFI_NCCL_FORCE_NUM_RAILS", "4"),
+        ("OFI_NCCL_STALL_FAIL", "2"),
+        ("OFI_NCCL_DISABLE_CLOSE_MESSAGE", "0"),
+        ("OFI_LIBFABRIC_PATH", "/opt/lf/libfabric.so.1"),
+        ("FI_PROVIDER", ""),
+    ]);
+    let config = config.unwrap();
+    assert_eq!(config.eager_max, None);
+    assert_eq!(config.protocol, Some(Protocol::SendRecv));
+    assert_eq!(config.exclude_tcp_if, ["lo", "docker0"]);
+    assert_eq!(config.force_num_rails, Some(4));
+    assert_eq!(config.stall_fail_ms, Some(2000));
+    assert!(config.close_messages);
+    assert_eq!(config.libfabric_path, Some("/opt/lf/libfabric.so.1".into()));
+    assert_eq!(config.fi_provider, None);
+}
+
+#[test]
+fn one_instance_type_shows_its_nic_several_times() {
+    let on = |product: &str, flavour, asked| Config {
+        product_name: Some(product.to_owned()),
+        nic_dup_conns: asked,
+        ..Config::new(flavour)
+    };
+    let p3dn = on("p3dn.24xlarge", Flavour::Nccl, 0);
+    assert_eq!((p3dn.duplicates(true), p3dn.duplicates(false)), (4, 1));
+    assert_eq!(on("p3dn.24xlarge", Flavour::Nccl, 2).duplicates(true), 2);
+    assert_eq!(on("p3dn.24xlarge", Flavour::Neuron, 0).duplicates(true), 1);
+    assert_eq!(on("p4d.24xlarge", Flavour::Nccl, 0).duplicates(true), 1);
+}
+
+#[test]
+fn trap_34_a_queue_has_room_for_the_receives_of_its_rail() {
+    let (config, notes) = config(&[("OFI_NCCL_CQ_SIZE", "16")]);
+    let config = config.unwrap();
+    let receives = config.posted_control.1 + config.posted_eager.1;
+    let entries = config.cq_depth();
+    assert!(
+        entries > receives,
+        "{entries} entries for {receives} receives"
+    );
+    assert!(
+        notes.len() == 1 && notes[0].text.contains("OFI_NCCL_CQ_SIZE"),
+        "{notes:?}"
+    );
+    let (defaults, notes) = super::tests::config(&[]);
+    assert_eq!(defaults.unwrap().cq_depth(), 12_288);
+    assert!(notes.is_empty());
+}
+
+#[test]
+fn an_empty_exclude_list_excludes_nothing() {
+    let (config, _) = config(&[("OFI_NCCL_EXCLUDE_TCP_IF", "")]);
+    assert!(config.unwrap().exclude_tcp_if.is_empty());
+}
+
+#[test]
+fn withdrawn_names_and_contradictions_are_coded() {
+    let cases = [
+        (
+            ("OFI_NCCL_RDMA_MIN_POSTED_BOUNCE_BUFFERS", "64"),
+            Code::DeprecatedParameter,
+        ),
+        (("OFI_NCCL_MIN_STRIPE_SIZE", "4096"), Code::Contradiction),
+    ];
+    for (pair, code) in cases {
+        let (config, _) = config(&[pair]);
+        assert_eq!(config.map_err(|error| error.code()), Err(code), "{pair:?}");
+    }
+}
+
+#[test]
+fn a_minimum_above_its_maximum_is_told_and_lowered() {
+    let (config, notes) = config(&[("OFI_NCCL_RDMA_MIN_POSTED_EAGER_BUFFERS", "500")]);
+    assert_eq!(config.unwrap().posted_eager, (128, 128));
+    assert!(
+        notes.len() == 1 && notes[0].text.starts_with("OFI-E0202"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn a_limit_of_rdma_is_none_of_sendrecv() {
+    let settings = |protocol| Config {
+        eager_max: Some(1 << 20),
+        min_stripe_bytes: 4096,
+        protocol,
+        ..Config::new(Flavour::Nccl)
+    };
+    for protocol in [None, Some(Protocol::Rdma)] {
+        let error = settings(protocol).check().unwrap_err();
+        assert_eq!(error.code(), Code::Contradiction);
+    }
+    assert_eq!(settings(Some(Protocol::SendRecv)).check(), Ok(()));
+}

@@ -1,0 +1,141 @@
+//! Which NICs make a device (decision 39, protocol 2h.3), and what NCCL is told of it (2h.4).
+//!
+//! ```text
+//! groups by hand (OFI_NCCL_NIC_GROUPS)  >  near accelerators (OFI_NCCL_GROUP_BY)  >  one device a NIC
+//!                                               ^
+//!                        /sys/bus/pci, read once a process
+//! ```
+
+use crate::config::Config;
+use crate::error::{Code, NetError};
+use crate::log::{Log, Subsys, info, warn};
+use crate::properties;
+use crate::select::Nic;
+use ofi_topo::{Grouping, Remark, Rule, Sysfs, Tree, UserGroups, group, group_near, nccl_xml};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Devices, and the topology file for NCCL where it needs one.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    pub(crate) grouping: Grouping,
+    pub(crate) nccl_file: Option<String>,
+}
+
+impl Topology {
+    /// Groups the NICs as the settings and the host say.
+    ///
+    /// # Errors
+    /// The settings do not fit the NICs.
+    pub(crate) fn of(config: &Config, nics: &[Nic], log: &dyn Log) -> Result<Self, NetError> {
+        let forced = config.force_num_rails.map_or(0, usize::from);
+        if let Some(text) = &config.nic_groups {
+            let rule = Rule::UserGroups(text.parse::<UserGroups>().map_err(refused)?);
+            let described: Vec<ofi_topo::Nic> = nics.iter().enumerate().map(describe).collect();
+            let grouping = group(&described, &rule).and_then(|made| made.force_rails(forced));
+            // The user knows better than the tree what belongs together, and so tells NCCL.
+            return Ok(Self {
+                grouping: grouping.map_err(refused)?,
+                nccl_file: None,
+            });
+        }
+        let tree = tree(config, nics, log);
+        let described: Vec<ofi_topo::Nic> = (nics.iter().enumerate())
+            .map(|numbered| with_guid(config, numbered))
+            .collect();
+        let near = group_near(&described, &tree, config.group_by).map_err(refused)?;
+        let grouping = near.force_rails(forced).map_err(refused)?;
+        for remark in &grouping.remarks {
+            tell(remark, (nics, forced), log);
+        }
+        let host = properties::host_hash(&config.fs_root);
+        let nccl_file = nccl_xml::file(&tree, (&described, &grouping), config.group_by, host);
+        Ok(Self {
+            grouping,
+            nccl_file,
+        })
+    }
+}
+
+/// Trees by the root that they were read under.
+static TREES: Mutex<Vec<(PathBuf, Arc<Tree>)>> = Mutex::new(Vec::new());
+
+/// The PCI functions of the host, which do not change; read by the first who has a NIC among them.
+fn tree(config: &Config, nics: &[Nic], log: &dyn Log) -> Arc<Tree> {
+    if nics.iter().all(|nic| nic.pci.is_none()) {
+        return Arc::default();
+    }
+    let mut trees = TREES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, tree)) = trees.iter().find(|(root, _)| *root == config.fs_root) {
+        return Arc::clone(tree);
+    }
+    match Sysfs::new(&config.fs_root).tree() {
+        Ok(tree) => {
+            let tree = Arc::new(tree);
+            trees.push((config.fs_root.clone(), Arc::clone(&tree)));
+            tree
+        }
+        Err(error) => {
+            info(log, Subsys::Init, || {
+                format!("{error}; each NIC is a device of its own")
+            });
+            Arc::default()
+        }
+    }
+}
+
+fn describe((index, nic): (usize, &Nic)) -> ofi_topo::Nic {
+    let described = ofi_topo::Nic::new(index, nic.name.clone()).with_speed_bps(nic.speed_bps);
+    match nic.pci {
+        Some(pci) => described.with_pci(pci),
+        None => described,
+    }
+}
+
+/// With the GUID that the reference sorts the rails of AWS cards by (protocol 2h.5). Where it cannot be
+/// read the order of the tree stays.
+fn with_guid(config: &Config, (index, nic): (usize, &Nic)) -> ofi_topo::Nic {
+    let described = describe((index, nic));
+    let guid = nic
+        .is_aws
+        .then(|| Sysfs::new(&config.fs_root).node_guid(&nic.name));
+    match guid {
+        Some(Ok(guid)) => described.with_guid(guid),
+        _ => described,
+    }
+}
+
+fn refused(error: ofi_topo::TopoError) -> NetError {
+    NetError::new(Code::Grouping, error.to_string())
+}
+
+fn tell(remark: &Remark, (nics, forced): (&[Nic], usize), log: &dyn Log) {
+    match remark {
+        Remark::Elsewhere { index } => {
+            let hidden = nics.get(*index).and_then(|nic| Some((nic, nic.pci?)));
+            if let Some((nic, pci)) = hidden {
+                info(log, Subsys::Init, || {
+                    let name = &nic.name;
+                    format!("{name}: sysfs has no {pci} here (a container?): a device of its own")
+                });
+            }
+        }
+        Remark::Spread {
+            nics,
+            accelerators,
+            devices,
+        } => info(log, Subsys::Init, || {
+            format!(
+                "{nics} NICs near {accelerators} accelerators: {devices} devices, since a device has at \
+                 most {} rails",
+                ofi_topo::MAX_RAILS
+            )
+        }),
+        // A forced number is the same for all.
+        Remark::Unequal { least, most } if forced == 0 => warn(log, Subsys::Init, || {
+            let what = format!("devices have {least} to {most} rails");
+            NetError::new(Code::UnevenRails, what).to_string()
+        }),
+        _ => {}
+    }
+}
