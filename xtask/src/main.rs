@@ -12,7 +12,7 @@
 //!   [`emulated`]: the same on emulated EFAs; [`demo`]: the first thing to try
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
-//! * [`traps`]: that tests fail which should
+//! * [`traps`]: that tests fail which should; [`hot`]: what the hot path costs
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -24,6 +24,7 @@ mod artifacts;
 mod demo;
 mod elf;
 mod emulated;
+mod hot;
 mod layers;
 mod libfabric;
 mod needed;
@@ -63,6 +64,7 @@ cargo xtask <command>
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
   traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
                     --pure: those that need no libfabric
+  hot [--update]    instructions of the engine's hot path against docs/hot-path.md, or into it; takes valgrind
   layers            the arrows of ARCHITECTURE.md against cargo metadata
   needed FILE.so    libraries, symbols and glibc of a built plugin
 ";
@@ -94,6 +96,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
         ["traps", names @ ..] => traps::run(&here, names)?,
+        ["hot", options @ ..] => hot::run(&here, options)?,
         ["layers"] => layers::run(&here)?,
         ["needed", file] => needed::run(std::path::Path::new(file))?,
         [] | ["help" | "--help" | "-h"] => println!("{USAGE}"),

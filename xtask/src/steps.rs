@@ -53,6 +53,8 @@ pub(crate) enum Need {
     Cxx,
     /// `git`, in a checkout.
     Git,
+    /// `valgrind`, for its callgrind.
+    Valgrind,
     /// Network namespaces, and `ip` to join them.
     Namespaces,
     /// The release build of the plugins and of `ofi`, by the step [`BUILD`].
@@ -218,6 +220,7 @@ pub(crate) const STEPS: &[Step] = &[
         ],
     )
     .env(&[("RUSTFLAGS", "--cfg loom")]),
+    Step::xtask("instructions of the hot path", &["hot"]).needs(&[Need::Valgrind]),
     Step::xtask("traps of the pure crates", &["traps", "--pure"]).needs(&[Need::Git]),
     Step::xtask(BUILD, &["build", "--release"]),
     Step::xtask("what Neuron's plugin needs", &["needed", "{neuron}"]).needs(&[Need::Built]),

@@ -76,6 +76,12 @@ impl Batch {
         self
     }
 
+    /// Whether it has one operation in all.
+    #[inline]
+    pub(crate) const fn is_single(&self) -> bool {
+        self.count == 1
+    }
+
     /// Operations that were not offered.
     pub(crate) const fn left(&self) -> u8 {
         self.count.saturating_sub(self.next)

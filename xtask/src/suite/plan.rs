@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result};
 
 use crate::artifacts::Built;
+use crate::hot;
 use crate::libfabric::Libfabric;
 use crate::process::Program;
 use crate::settings::{self, Load};
@@ -200,6 +201,10 @@ fn unmet(need: Need, here: &Workspace, failed: &BTreeSet<&str>) -> Option<String
                 .dir(&here.root)
                 .succeeds(),
             "no git checkout here",
+        ),
+        Need::Valgrind => (
+            hot::can_measure(),
+            "no valgrind here: sudo apt-get install -y valgrind",
         ),
         Need::Namespaces => (
             settings::has_namespaces(),

@@ -71,6 +71,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             request,
         };
         let offered = match batch.op {
+            OpKind::Write if batch.is_single() => origin.write(batch, port),
             OpKind::Write => origin.writes(batch, port),
             OpKind::Ctrl => origin.ctrl(batch, port),
             OpKind::Eager => origin.eager(batch, port),
@@ -82,6 +83,15 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
 }
 
 impl<D: Dialect> Origin<'_, D> {
+    /// A message in one piece: most short ones, and all where there is one rail.
+    #[inline]
+    fn write<P: RailPort>(&mut self, batch: &mut Batch, port: &mut P) -> Offered {
+        let (lane, waiting) = batch.single();
+        let post = Post::write(self.comm, self.request, (&waiting, lane));
+        let outcome = port.post(&post);
+        self.took(batch, &post, outcome)
+    }
+
     #[inline]
     fn writes<P: RailPort>(&mut self, batch: &mut Batch, port: &mut P) -> Offered {
         let segments = Segments::of(self.comm, self.request);

@@ -77,7 +77,7 @@ impl Post {
 
     /// One segment.
     #[inline]
-    fn write<D: Dialect>(
+    pub(super) fn write<D: Dialect>(
         comm: &Comm<D>,
         request: &Request,
         (waiting, lane): (&Waiting, Lane),
