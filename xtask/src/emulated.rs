@@ -61,7 +61,7 @@ pub(crate) const EMULATED: [Emulated; 8] = [
     rdma("custom:nics=4", 4, 2, STORM, SHORT),
     rdma("p4d", 8, 1, STORM, SHORT),
     rdma("custom:nics=1", 16, 1, STORM, SHORT),
-    rdma("p5", 2, 1, "", ALL_DEVICES),
+    rdma("p5", 2, 4, "", ALL_DEVICES),
     sendrecv("p4d", 2, "", SHORT),
     sendrecv("trn1", 4, STORM, SHORT),
 ];
@@ -125,11 +125,20 @@ impl Emulated {
             .args(tables::options(USUAL, built))
             .args(["--ranks", &self.ranks.to_string(), "--seed", &seed])
             .env("OFI_NCCL_PROTOCOL", self.protocol)
-            .env("OFI_NCCL_NIC_GROUPS", groups(self.rails));
+            .env("OFI_NCCL_NIC_GROUPS", self.groups());
         let environment = settings::environment(libfabric);
         environment
             .into_iter()
             .fold(program, |program, (name, value)| program.env(name, value))
+    }
+
+    /// Devices of so many NICs, where the shape is a custom one; an instance has its own.
+    fn groups(&self) -> &'static str {
+        match (self.shape, self.rails) {
+            ("custom:nics=4", 2) => "rdmap0s4,rdmap0s5;rdmap0s6,rdmap0s7",
+            ("custom:nics=4", 4) => "rdmap0s4,rdmap0s5,rdmap0s6,rdmap0s7",
+            _ => "",
+        }
     }
 
     /// The run of a seed, with its plan: any ranks, rails and protocol, any part of a storm.
@@ -161,15 +170,6 @@ impl Emulated {
             _ => {}
         }
         (run, plan.join("; "))
-    }
-}
-
-/// Devices of so many NICs, of those of a custom shape.
-const fn groups(rails: u32) -> &'static str {
-    match rails {
-        2 => "rdmap0s4,rdmap0s5;rdmap0s6,rdmap0s7",
-        4 => "rdmap0s4,rdmap0s5,rdmap0s6,rdmap0s7",
-        _ => "",
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
         for run in EMULATED {
             assert!(run.args.contains(&"--check"), "{}", run.title());
             assert!(
-                run.rails == 1 || run.shape == "custom:nics=4",
+                run.rails == 1 || !run.groups().is_empty() || run.shape == "p5",
                 "{}",
                 run.title()
             );

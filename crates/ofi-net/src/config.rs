@@ -122,8 +122,7 @@ pub struct Config {
     pub trace: Option<TraceConfig>,
     /// Bytes of a page of memory; `None`: the system's. A matter of tests; no parameter sets it.
     pub page_bytes: Option<usize>,
-    /// What stands for `/` where facts about the host are read (`sys/`, `proc/`); tests give a
-    /// directory of their own.
+    /// What stands for `/` where facts about the host are read, `sys/` and `proc/` (`FS_ROOT`).
     pub fs_root: PathBuf,
 }
 
@@ -302,7 +301,8 @@ impl Config {
             provider_addressing: false,
             trace: trace(values),
             page_bytes: None,
-            fs_root: Path::new("/").to_owned(),
+            fs_root: non_empty(values, Id::FsRoot)
+                .map_or_else(|| Path::new("/").to_owned(), PathBuf::from),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The only reader of the environment: once, in init. Nothing is written to it (decision 21).
+//! The reader of the environment: once, in init. What is written to it stands in `topo_file`.
 
 /// The (name, value) pairs that may concern the transport. Texts that are not UTF-8 are taken with
 /// replacement characters: such a value then is a clear error of its parameter.

@@ -29,7 +29,7 @@ use crate::abi::{self, LogFn};
 use crate::logger::CLogger;
 use crate::profiler::{Events, ProfilerFn};
 use crate::translate::Fail;
-use crate::{env, guard};
+use crate::{env, guard, topo_file};
 
 /// What init was given of its caller.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +133,9 @@ pub(crate) fn init(flavour: Flavour, caller: Caller) -> Result<(), Fail> {
     config.protocol = config.protocol.or(protocol);
     let log: Arc<dyn Log> = Arc::new(logger);
     let transport = Transport::init(config, Arc::clone(&log))?;
+    if let Some(text) = transport.nccl_topology() {
+        topo_file::publish(text, &*log);
+    }
     // SAFETY: the contract of `Caller::new`.
     let events = profiler.map(|callback| unsafe { Events::new(callback) });
     publish(&Arc::new(Instance {

@@ -9,6 +9,7 @@
 //! | [`guard()`] | the boundary of every entry: no panic leaves, an error is logged once |
 //! | `pointer` | NULL checks; words carried in pointers; the caller's handle memory |
 //! | `logger`, `env`, `strings` | the caller's logger; the environment; strings nobody frees |
+//! | `topo_file` | what NCCL is told of devices with several NICs |
 //! | `instance`, `unload` | the one transport of the process; the finaliser of old tables |
 //! | [`life`], [`connection`], [`memory`], [`data`], [`one_sided`] | what entry points do, over all tables |
 //! | [`context`], [`profiler`] | what only NCCL has: a transport shared by contexts, events of requests |
@@ -30,6 +31,7 @@ mod pointer;
 pub mod profiler;
 pub mod sig;
 mod strings;
+mod topo_file;
 pub mod translate;
 mod unload;
 

@@ -249,6 +249,7 @@ table! {
     LibfabricPath = text("OFI_NCCL_LIBFABRIC_PATH", None, "the libfabric.so.1 to load, or the directory that holds it").alias("OFI_LIBFABRIC_PATH");
     NicGroups = text("OFI_NCCL_NIC_GROUPS", None, "devices made by hand: NICs separated by commas, devices by semicolons");
     GroupBy = choice("OFI_NCCL_GROUP_BY", &["NVIDIA", "AMD", "NEURON", "ANY", "NONE"], Some("NVIDIA"), "accelerators that NICs are grouped by, the nearest NICs of each to a device (NVIDIA is what the reference does; NONE: each NIC is a device); must match the peer's");
+    FsRoot = text("OFI_NCCL_FS_ROOT", None, "directory that stands for / where facts about the host are read (its sys and proc), as `ofi emu` makes one for an emulated host; unset or empty: /");
     DisableEfaVersionCheck = flag("OFI_NCCL_DISABLE_EFA_VERSION_CHECK", false, "use the EFA provider of libfabric before 1.22 too (tests)");
 }
 

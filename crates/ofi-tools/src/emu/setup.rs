@@ -38,8 +38,9 @@ pub(super) struct Setup {
 }
 
 /// Variables that beat ours if the user has set them.
-const USERS: [&str; 3] = [
+const USERS: [&str; 4] = [
     "FI_PROVIDER",
+    "OFI_NCCL_FS_ROOT",
     "OFI_NCCL_FORCE_PRODUCT_NAME",
     "OFI_NCCL_DISABLE_EFA_VERSION_CHECK",
 ];
@@ -88,7 +89,16 @@ impl Setup {
             fs::remove_file(&link)?;
         }
         symlink(provider, link)?;
-        shape.write_root(&self.dir.join("root"))
+        let root = self.dir.join("root");
+        shape.write_root(&root)?;
+        // What tells hosts apart stays this machine's.
+        for name in ["random/boot_id", "hostname"] {
+            let file = root.join("proc/sys/kernel").join(name);
+            fs::create_dir_all(file.parent().unwrap_or(&root))?;
+            let text = fs::read(Path::new("/proc/sys/kernel").join(name)).unwrap_or_default();
+            fs::write(file, text)?;
+        }
+        Ok(())
     }
 
     /// Where the processes write their statistics.
@@ -127,6 +137,8 @@ fn variables(ask: &Ask<'_>, dir: &Path) -> Vec<(&'static str, OsString)> {
         ("EFA_EMU_SEED", ask.seed.to_string().into()),
         ("EFA_EMU_PLAN", ask.plan.to_string().into()),
         ("EFA_EMU_STATS", dir.join("stats").into()),
+        // Where the plugin finds the NICs among the instance's PCI functions.
+        ("OFI_NCCL_FS_ROOT", dir.join("root").into()),
         // The machine's own name is no instance's.
         ("OFI_NCCL_FORCE_PRODUCT_NAME", ask.shape.1.product().into()),
         // Debian's libfabric is older than what real EFAs need.
@@ -199,7 +211,9 @@ mod tests {
         let providers = Path::new(value("FI_PROVIDER_PATH").unwrap());
         assert!(providers.join("libefa-fi.so").exists());
         assert!(Path::new(value("EFA_EMU_STATS").unwrap()).is_dir());
-        let name = dir.join("root/sys/devices/virtual/dmi/id/product_name");
+        let root = Path::new(value("OFI_NCCL_FS_ROOT").unwrap());
+        assert!(root.join("proc/sys/kernel/hostname").is_file());
+        let name = root.join("sys/devices/virtual/dmi/id/product_name");
         assert_eq!(
             std::fs::read_to_string(name).unwrap().trim(),
             "p4d.24xlarge"
