@@ -285,6 +285,10 @@ impl<E: Entry> Cq<E> {
         // contract of `Entry`); there is room for as many as are asked for.
         let count =
             unsafe { ops::fi_cq_read(self.as_raw(), entries.as_mut_ptr().cast(), entries.len()) };
+        // What an idle queue answers, which is most of the time.
+        if count == EMPTY {
+            return Ok(CqPoll::Empty);
+        }
         match usize::try_from(count) {
             Ok(0) => Ok(CqPoll::Empty),
             Ok(count) => Ok(CqPoll::Entries(count)),
@@ -370,6 +374,9 @@ impl<E: Entry> Cq<E> {
             .map_err(|failed| failed.wrapped(Self::over))
     }
 }
+
+/// The answer of `fi_cq_read` for a queue without entries: `fi_cq(3)`.
+const EMPTY: isize = -(FI_EAGAIN as isize);
 
 /// A negative answer of `fi_cq_read`.
 #[cold]

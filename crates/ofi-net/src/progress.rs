@@ -105,11 +105,13 @@ impl Core {
     /// Takes completions from every rail and tells the engine.
     pub(crate) fn harvest(&mut self) -> usize {
         let rails = self.cqs.len();
-        let first = self.next_rail;
-        self.next_rail = if first + 1 < rails { first + 1 } else { 0 };
+        let next = |rail: usize| if rail + 1 < rails { rail + 1 } else { 0 };
+        let mut rail = self.next_rail;
+        self.next_rail = next(rail);
         let mut harvested = 0;
-        for rail in (first..rails).chain(0..first) {
+        for _ in 0..rails {
             harvested += self.harvest_rail(rail);
+            rail = next(rail);
         }
         harvested
     }
@@ -124,10 +126,8 @@ impl Core {
                 port.recycle(buffer);
             }
         }
-        for lane in lanes_of(engine) {
-            if port.receives.is_low(lane) {
-                port.refill(lane);
-            }
+        if port.receives.any_low() {
+            Self::refill_low(engine, port);
         }
         while let Some(event) = engine.poll_event() {
             let control_0 = port.lane(Lane::control(0));
@@ -135,6 +135,16 @@ impl Core {
         }
         if let Some(trace) = &mut port.trace {
             trace.flush();
+        }
+    }
+
+    /// Fills up the lanes that have few receives left.
+    #[cold]
+    fn refill_low(engine: &Engine, port: &mut Port) {
+        for lane in lanes_of(engine) {
+            if port.receives.is_low(lane) {
+                port.refill(lane);
+            }
         }
     }
 

@@ -96,10 +96,14 @@ pub(crate) struct Receives {
     control: Freelist<Slab>,
     eager: Freelist<Slab>,
     lanes: [LaneState; Lane::COUNT_MAX],
+    /// The lanes that have so few receives posted that they shall be filled up: a bit for each.
+    low: u8,
     limits: Limits,
     senders: u32,
     listening: bool,
 }
+
+const _: () = assert!(Lane::COUNT_MAX <= 8, "`low` has a bit for each lane");
 
 impl Receives {
     /// Pools without a buffer yet, and lanes that want none yet.
@@ -122,6 +126,7 @@ impl Receives {
             control: Freelist::new(config(CONTROL_BUFFER_BYTES, CONTROL_BASE, EARLY_CTRLS))?,
             eager: Freelist::new(config(limits.eager_bytes, limits.eager_max.max(1), 64))?,
             lanes: [LaneState::default(); Lane::COUNT_MAX],
+            low: 0,
             limits,
             senders: 0,
             listening: false,
@@ -195,9 +200,11 @@ impl Receives {
                     (low, high)
                 };
             }
+            self.mark(lane);
         }
     }
 
+    #[inline]
     fn state(&self, lane: Lane) -> LaneState {
         self.lanes.get(lane.index()).copied().unwrap_or_default()
     }
@@ -212,10 +219,27 @@ impl Receives {
         state.posted < state.target && state.failures < FAILURES_MAX
     }
 
-    /// Whether `lane` has so few receives posted that it shall be filled up.
-    pub(crate) fn is_low(&self, lane: Lane) -> bool {
+    /// Whether some lane has so few receives posted that it shall be filled up.
+    #[inline]
+    pub(crate) const fn any_low(&self) -> bool {
+        self.low != 0
+    }
+
+    /// Whether `lane` is one of them.
+    pub(crate) const fn is_low(&self, lane: Lane) -> bool {
+        self.low & 1 << lane.index() != 0
+    }
+
+    /// The receives of `lane` are others than before.
+    #[inline]
+    fn mark(&mut self, lane: Lane) {
         let state = self.state(lane);
-        state.posted < state.floor && state.failures < FAILURES_MAX
+        let bit = 1 << lane.index();
+        if state.posted < state.floor && state.failures < FAILURES_MAX {
+            self.low |= bit;
+        } else {
+            self.low &= !bit;
+        }
     }
 
     /// A receive was posted.
@@ -223,12 +247,14 @@ impl Receives {
         if let Some(state) = self.state_mut(lane) {
             state.posted += 1;
         }
+        self.mark(lane);
     }
 
     fn came_back(&mut self, lane: Lane) {
         if let Some(state) = self.state_mut(lane) {
             state.posted = state.posted.saturating_sub(1);
         }
+        self.mark(lane);
     }
 
     /// The receive on `slot` came back with a message.
@@ -237,6 +263,7 @@ impl Receives {
         if let Some(state) = self.state_mut(lane) {
             state.failures = 0;
         }
+        self.mark(lane);
         Arrived { lane, slot }
     }
 
@@ -252,6 +279,7 @@ impl Receives {
         if let Some(state) = self.state_mut(lane) {
             state.failures = state.failures.saturating_add(1);
         }
+        self.mark(lane);
     }
 
     /// A fresh buffer for `lane`, growing its pool when all are in use.

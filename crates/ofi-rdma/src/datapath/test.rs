@@ -55,8 +55,12 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// A request that may be over, or is the first of an epoch.
     #[inline(never)]
     fn test_closely(&mut self, request: ReqKey) -> Result<Test, Error> {
-        if let Some(done) = self.recheck(request)? {
-            return Ok(Test::Done(done));
+        let r = self.requests.get(request.0);
+        let is_calm = self.failed_comms == 0;
+        if !(is_calm && r.is_some_and(|r| r.state == ReqState::Live)) {
+            if let Some(done) = self.recheck(request)? {
+                return Ok(Test::Done(done));
+            }
         }
         let before = self.epoch();
         if let Some(r) = self.requests.get_mut(request.0) {
@@ -67,7 +71,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let epoch = self.epoch();
         let poll = self.polled != epoch;
         self.polled = epoch;
-        if self.failed_comms == 0 {
+        if is_calm {
             self.calm = epoch;
         }
         Ok(Test::Pending { poll })
