@@ -12,7 +12,7 @@
 //!   [`emulated`]: the same on emulated EFAs; [`demo`]: the first thing to try
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
-//! * [`traps`]: that tests fail which should; [`hot`]: what the hot path costs
+//! * [`sim`]: simulations; [`traps`]: that tests fail which should; [`hot`]: what the hot path costs
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -31,6 +31,7 @@ mod needed;
 mod process;
 mod settings;
 mod setup;
+mod sim;
 mod steps;
 mod suite;
 mod tables;
@@ -60,6 +61,11 @@ cargo xtask <command>
   seeds [options]   verified runs on emulated EFAs, each with ranks, rails and delays drawn from its seed, until one fails
       --from SEED     the first one (1)
       --count N       so many (no limit)
+      --minutes M     so long (10)
+  sim [options]     random simulations of the engine under all faults, on all processors, until one fails; it is
+                    made smaller then, and printed as a line that replays it
+      --from SEED     the first one (from the clock)
+      --seeds N       so many (no limit)
       --minutes M     so long (10)
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
   traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
@@ -93,6 +99,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
             artifacts::build(&here, artifacts::Profile::Release).map(|built| built.print())?;
         }
         ["seeds", options @ ..] => emulated::run(&here, options)?,
+        ["sim", options @ ..] => sim::run(&here, options)?,
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
         ["traps", names @ ..] => traps::run(&here, names)?,

@@ -44,6 +44,10 @@ impl<D: Dialect> Caller<'_, D> {
         };
         if moved {
             self.link.moved_at = self.world.now;
+            let waiting = self.engine.posts_waiting() > 0;
+            let World { report, ledger, .. } = &mut *self.world;
+            let truth = ledger.link(self.link.index);
+            report.coverage.see(self.link, truth, waiting);
         }
         moved
     }

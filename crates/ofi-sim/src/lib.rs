@@ -18,13 +18,14 @@
 //! `config` and `spec` (what is simulated, as a value and as a line of text), `rng`, `timeline`;
 //! `memory`, `bounce`, `ops`, `world` (what there is); `post`, `land`, `stray`, `harvest` (what
 //! happens); `link`, `caller`, `one_sided`, `optional` (who asks for it); `pattern`, `view`, `ledger`, `judge`, `verdict` (what
-//! has to be true); `sim` (the loop), `report`.
+//! has to be true); `sim` (the loop), `report`, `coverage`; `shrink`.
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
 mod bounce;
 mod caller;
 mod config;
+mod coverage;
 mod harvest;
 mod judge;
 mod land;
@@ -38,6 +39,7 @@ mod pattern;
 mod post;
 mod report;
 mod rng;
+mod shrink;
 mod sim;
 mod spec;
 mod stray;
@@ -47,7 +49,9 @@ mod view;
 mod world;
 
 pub use config::{Death, Faults, Sabotage, SimConfig};
+pub use coverage::Coverage;
 pub use report::{Failure, Hits, Record, Report, What};
 pub use rng::Rng;
+pub use shrink::shrink;
 pub use sim::Sim;
 pub use spec::SpecError;

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::coverage::Coverage;
+
 /// What happened in a simulation that found nothing wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -36,8 +38,40 @@ pub struct Report {
     pub stalls: u64,
     /// Faults made, by kind.
     pub faults: Hits,
+    /// What was gone through.
+    pub coverage: Coverage,
     /// A number that two runs share only if everything happened alike.
     pub fingerprint: u64,
+}
+
+impl Report {
+    /// Adds another run: sums, and what was gone through together. The fingerprint is nobody's then.
+    pub fn absorb(&mut self, other: &Self) {
+        let sums = [
+            (&mut self.messages, other.messages),
+            (&mut self.eager, other.eager),
+            (&mut self.bytes, other.bytes),
+            (&mut self.segments, other.segments),
+            (&mut self.one_sided, other.one_sided),
+            (&mut self.optional, other.optional),
+            (&mut self.flushes, other.flushes),
+            (&mut self.events, other.events),
+            (&mut self.virtual_ns, other.virtual_ns),
+            (&mut self.lives, other.lives),
+            (&mut self.lives_failed, other.lives_failed),
+            (&mut self.wraps, other.wraps),
+            (&mut self.stalls, other.stalls),
+        ];
+        let refusals = self.not_now.iter_mut().zip(other.not_now);
+        let faults = self.faults.all_mut().into_iter();
+        let faults = faults
+            .zip(other.faults.all())
+            .map(|((_, sum), (_, more))| (sum, more));
+        for (sum, more) in sums.into_iter().chain(refusals).chain(faults) {
+            *sum += more;
+        }
+        self.coverage.absorb(&other.coverage);
+    }
 }
 
 /// How often each kind of fault was made.
@@ -69,6 +103,33 @@ pub struct Hits {
     pub not_ready: u64,
     /// Operations that vanished with a dead host.
     pub vanished: u64,
+}
+
+impl Hits {
+    /// Each kind by name, with how often it was made.
+    #[must_use]
+    pub fn all(&self) -> [(&'static str, u64); 13] {
+        let mut copy = *self;
+        copy.all_mut().map(|(name, hits)| (name, *hits))
+    }
+
+    fn all_mut(&mut self) -> [(&'static str, &mut u64); 13] {
+        [
+            ("busy", &mut self.busy),
+            ("storms", &mut self.storms),
+            ("refused", &mut self.refused),
+            ("errors", &mut self.errors),
+            ("injected", &mut self.injected),
+            ("early locals", &mut self.early_locals),
+            ("overtaken", &mut self.overtaken),
+            ("repeated", &mut self.repeated),
+            ("strays", &mut self.strays),
+            ("abrupt", &mut self.abrupt),
+            ("late writes", &mut self.late_writes),
+            ("not ready", &mut self.not_ready),
+            ("vanished", &mut self.vanished),
+        ]
+    }
 }
 
 /// Kinds of event in the trace of a failure; `a` and `b` of a [`Record`] are named for each.

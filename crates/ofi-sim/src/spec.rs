@@ -127,6 +127,26 @@ const KEYS: &[Key] = keys![
     "sabotageat" 0 u32::MAX as i128 => faults.sabotage_at: u32,
 ];
 
+/// The configuration with its `at`-th number made simpler, the simplest first; `None` beyond the last
+/// number. The seed stays.
+pub(crate) fn simpler(config: &SimConfig, at: usize) -> Option<Vec<SimConfig>> {
+    let key = KEYS.iter().skip(1).nth(at)?;
+    let (now, default) = ((key.get)(config), (key.get)(&SimConfig::default()));
+    // Less work is simpler than the default of it.
+    let work = ["hosts", "rails", "links", "messages", "window", "max"].contains(&key.name);
+    let goal = if work { key.min } else { default };
+    let steps = [goal, (goal + now) / 2, now - (now - goal).signum()];
+    let mut candidates: Vec<SimConfig> = Vec::new();
+    for value in steps.into_iter().filter(|&value| value != now) {
+        let mut candidate = config.clone();
+        (key.set)(&mut candidate, value);
+        if candidate.check().is_ok() && !candidates.contains(&candidate) {
+            candidates.push(candidate);
+        }
+    }
+    Some(candidates)
+}
+
 /// A field as a number and back. `of` is only called with numbers that were checked.
 trait Number: Sized {
     fn to(self) -> i128;

@@ -87,6 +87,8 @@ pub(crate) struct World {
     /// The first thing an oracle found.
     pub(crate) wrong: Option<String>,
     pub(crate) recent: VecDeque<Record>,
+    /// The kind of the last event of each host.
+    before: Vec<u8>,
     /// Operations counted for the sabotage.
     pub(crate) sabotaged: u32,
 }
@@ -117,6 +119,7 @@ impl World {
             vanished: Vec::new(),
             wrong: None,
             recent: VecDeque::with_capacity(RECENT),
+            before: vec![0; config.hosts.into()],
             sabotaged: 0,
             config,
         }
@@ -152,6 +155,8 @@ impl World {
     pub(crate) fn note(&mut self, host: u8, what: What, a: u64, b: u64) {
         let mixed = mix(self.now ^ a.rotate_left(17) ^ b.rotate_left(40) ^ what as u64);
         self.report.fingerprint = mix(self.report.fingerprint ^ mixed).rotate_left(1);
+        let before = &mut self.before[usize::from(host)];
+        *before = self.report.coverage.step(*before, what, a);
         if self.recent.len() == RECENT {
             self.recent.pop_front();
         }
