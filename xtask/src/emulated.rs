@@ -1,17 +1,10 @@
-//! Runs of `ofi perf` on emulated EFAs: fixed ones for the tests, and any number drawn from seeds.
+//! Runs of `ofi perf` on emulated EFAs.
 
-use core::time::Duration;
-use std::time::Instant;
-
-use anyhow::{Context as _, Result, bail};
-
-use crate::artifacts::{self, Built, Profile};
+use crate::artifacts::Built;
 use crate::libfabric::Libfabric;
-use crate::process::{Ended, Program};
+use crate::process::Program;
 use crate::settings;
-use crate::setup::{self, Extent};
 use crate::tables::{self, USUAL};
-use crate::workspace::Workspace;
 
 /// A run on emulated NICs, which fails if a byte is wrong or anything is left open.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +22,10 @@ pub(crate) struct Emulated {
 }
 
 /// Everything that delays, and nothing that fails.
-const STORM: &str = "reorder window=32; delay exp=20us max=1ms; late chance=10% by=100us; late side=remote chance=10% by=100us; eagain chance=5% burst=8; eagain on=recv chance=1% burst=3; rnr chance=5% tries=3; empty chance=20%";
+pub(crate) const STORM: &str = "reorder window=32; delay exp=20us max=1ms; late chance=10% by=100us; late side=remote chance=10% by=100us; eagain chance=5% burst=8; eagain on=recv chance=1% burst=3; rnr chance=5% tries=3; empty chance=20%";
 
 const CHECK: &[&str] = &["check", "--check", "--messages", "1000", "--max-size", "4M"];
-const SHORT: &[&str] = &[
+pub(crate) const SHORT: &[&str] = &[
     "check",
     "--check",
     "--messages",
@@ -66,7 +59,7 @@ pub(crate) const EMULATED: [Emulated; 8] = [
     sendrecv("trn1", 4, STORM, SHORT),
 ];
 
-const fn rdma(
+pub(crate) const fn rdma(
     shape: &'static str,
     ranks: u32,
     rails: u32,
@@ -83,7 +76,7 @@ const fn rdma(
     }
 }
 
-const fn sendrecv(
+pub(crate) const fn sendrecv(
     shape: &'static str,
     ranks: u32,
     plan: &'static str,
@@ -115,7 +108,14 @@ impl Emulated {
         self.with_plan(self.plan, libfabric, built, seed)
     }
 
-    fn with_plan(&self, plan: &str, libfabric: &Libfabric, built: &Built, seed: u64) -> Program {
+    /// The same with another plan.
+    pub(crate) fn with_plan(
+        &self,
+        plan: &str,
+        libfabric: &Libfabric,
+        built: &Built,
+        seed: u64,
+    ) -> Program {
         let seed = seed.to_string();
         let program = Program::new(&built.ofi)
             .args(["emu", "--strict", "--shape", self.shape, "--seed", &seed])
@@ -140,145 +140,11 @@ impl Emulated {
             _ => "",
         }
     }
-
-    /// The run of a seed, with its plan: any ranks, rails and protocol, any part of a storm.
-    fn drawn(seed: u64) -> (Self, String) {
-        let mut left = mix(seed);
-        let mut draw = |below: u64| {
-            let drawn = left % below;
-            left = mix(left);
-            drawn
-        };
-        let mut pick = |of: &[u32]| {
-            let count = u64::try_from(of.len()).unwrap_or(1);
-            let at = usize::try_from(draw(count)).unwrap_or(0);
-            of.get(at).copied().unwrap_or(1)
-        };
-        let (ranks, rails) = (pick(&[2, 2, 2, 3, 4, 8]), pick(&[1, 2, 4]));
-        let run = match pick(&[0, 0, 0, 1]) {
-            0 => rdma("custom:nics=4", ranks, rails, "", SHORT),
-            _ => sendrecv("custom:nics=4", ranks, "", SHORT),
-        };
-        let window = pick(&[0, 1, 8, 64]);
-        let mut plan = vec![format!("reorder window={window}")];
-        let rules = STORM.split("; ").skip(1);
-        plan.extend(rules.filter(|_| pick(&[0, 1]) == 1).map(str::to_owned));
-        // One NIC is slower, or later, than the others.
-        match pick(&[0, 1, 2, 3]) {
-            0 => plan.push(format!("delay nic={} uniform=10us..300us", pick(&[0, 1]))),
-            1 => plan.push(format!("speed nic={} rate=1Gbps", pick(&[0, 1]))),
-            _ => {}
-        }
-        (run, plan.join("; "))
-    }
-}
-
-/// One step of `splitmix64`.
-const fn mix(value: u64) -> u64 {
-    let z = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
-/// How many seeds to run.
-#[derive(Debug, PartialEq, Eq)]
-struct Asked {
-    from: u64,
-    count: u64,
-    minutes: u64,
-}
-
-impl Asked {
-    fn read(options: &[&str]) -> Result<Self> {
-        let mut asked = Self {
-            from: 1,
-            count: u64::MAX,
-            minutes: 10,
-        };
-        for pair in options.chunks(2) {
-            let [name, value] = pair else {
-                bail!("{} needs a number", pair[0]);
-            };
-            let place = match *name {
-                "--from" => &mut asked.from,
-                "--count" => &mut asked.count,
-                "--minutes" => &mut asked.minutes,
-                other => bail!("no such option: {other}; --from SEED --count N --minutes M"),
-            };
-            *place = value
-                .parse()
-                .with_context(|| format!("{name} {value}: not a number"))?;
-        }
-        Ok(asked)
-    }
-}
-
-/// The command `seeds`: the runs of many seeds on every libfabric in turn, until one fails.
-pub(crate) fn run(here: &Workspace, options: &[&str]) -> Result<()> {
-    let asked = Asked::read(options)?;
-    let report = setup::prepare(here, Extent::System);
-    report.any()?;
-    let libfabrics = &report.found;
-    let built = artifacts::build(here, Profile::Release)?;
-    let log_path = here.target.join("seeds.log");
-    let start = Instant::now();
-    let limit = Duration::from_secs(60 * asked.minutes);
-    let mut done = 0;
-    for seed in asked.from.. {
-        if done == asked.count || start.elapsed() >= limit {
-            break;
-        }
-        let (run, plan) = Emulated::drawn(seed);
-        let turn = usize::try_from(seed).unwrap_or(0) % libfabrics.len();
-        let program = run.with_plan(&plan, &libfabrics[turn], &built, seed);
-        let log = std::fs::File::create(&log_path)?;
-        let ended = program.limit(Duration::from_secs(300)).run_into(&log)?;
-        if ended != Ended::Well {
-            print!("{}", std::fs::read_to_string(&log_path)?);
-            bail!(
-                "seed {seed} failed: {ended:?}\n  again: cargo xtask seeds --from {seed} --count 1"
-            );
-        }
-        done += 1;
-        if done % 50 == 0 {
-            println!("seeds {} to {seed}: all well", asked.from);
-        }
-    }
-    println!(
-        "{done} seeds from {} on {} libfabrics in {} s: every byte right, nothing left open",
-        asked.from,
-        libfabrics.len(),
-        start.elapsed().as_secs()
-    );
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, EMULATED, Emulated};
-
-    #[test]
-    fn seeds_draw_different_runs_and_the_same_one_again() {
-        let drawn: Vec<String> = (0..50)
-            .map(|seed| format!("{:?}", Emulated::drawn(seed)))
-            .collect();
-        let mut different = drawn.clone();
-        different.sort();
-        different.dedup();
-        assert!(different.len() > 40, "{}", different.len());
-        assert_eq!(drawn[7], format!("{:?}", Emulated::drawn(7)));
-        assert!(drawn.iter().any(|run| run.contains("SENDRECV")));
-    }
-
-    #[test]
-    fn options_are_numbers() {
-        let asked = Asked::read(&["--from", "7", "--count", "1"]).unwrap();
-        assert_eq!((asked.from, asked.count, asked.minutes), (7, 1, 10));
-        for bad in [&["--count"][..], &["--count", "x"], &["--cuont", "1"]] {
-            assert!(Asked::read(bad).is_err(), "{bad:?}");
-        }
-    }
+    use super::EMULATED;
 
     #[test]
     fn every_run_checks_every_byte() {

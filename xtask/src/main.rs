@@ -9,7 +9,7 @@
 //! * [`libfabric`]: which libfabrics there are; [`setup`]: getting them
 //! * [`artifacts`]: building the plugins and the `ofi` command
 //! * [`settings`]: providers and sizes for runs over loopback; [`tables`]: which tables of which plugin;
-//!   [`emulated`]: the same on emulated EFAs; [`demo`]: the first thing to try
+//!   [`emulated`]: the same on emulated EFAs, and [`seeds`] any number of them; [`demo`]: the first thing to try
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
 //! * [`sim`]: simulations; [`traps`]: that tests fail which should; [`hot`]: what the hot path costs
@@ -29,6 +29,7 @@ mod layers;
 mod libfabric;
 mod needed;
 mod process;
+mod seeds;
 mod settings;
 mod setup;
 mod sim;
@@ -59,6 +60,7 @@ cargo xtask <command>
                     --matrix also gets the other versions and the tools that the tests take
   build [--release] the plugins (libnccom-net.so, libnccl-net-ofi.so), the ofi command and the emulated EFA
   seeds [options]   verified runs on emulated EFAs, each with ranks, rails and delays drawn from its seed, until one fails
+      --faults        with something that goes wrong, too: the run may end in an error, in time, and in nothing worse
       --from SEED     the first one (1)
       --count N       so many (no limit)
       --minutes M     so long (10)
@@ -98,7 +100,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["build", "--release"] => {
             artifacts::build(&here, artifacts::Profile::Release).map(|built| built.print())?;
         }
-        ["seeds", options @ ..] => emulated::run(&here, options)?,
+        ["seeds", options @ ..] => seeds::run(&here, options)?,
         ["sim", options @ ..] => sim::run(&here, options)?,
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,

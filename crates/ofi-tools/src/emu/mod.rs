@@ -11,7 +11,6 @@ mod setup;
 mod summary;
 
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -114,7 +113,8 @@ fn read_plan(given: Option<&str>) -> Result<Plan, String> {
     let is_rules = given.contains('=');
     let script = match std::fs::read_to_string(Path::new(given)) {
         Ok(script) => script,
-        Err(e) if e.kind() == io::ErrorKind::NotFound && is_rules => given.to_owned(),
+        // No such file, or no name that a file can have.
+        Err(_) if is_rules => given.to_owned(),
         Err(e) => return Err(format!("--plan {given}: {e}")),
     };
     Plan::parse(&script).map_err(|e| e.to_string())
@@ -172,6 +172,11 @@ mod tests {
         let path = file.path().to_str().unwrap();
         assert_eq!(read_plan(Some(path)).unwrap().to_string(), "lose at=1");
         assert_eq!(read_plan(Some("")), Ok(Plan::default()));
+        let long = "lose at=1; ".repeat(500);
+        assert_eq!(
+            read_plan(Some(&long)),
+            Plan::parse(&long).map_err(|_| String::new())
+        );
         let missing = read_plan(Some("/no/such/plan")).unwrap_err();
         assert!(missing.contains("--plan /no/such/plan"), "{missing}");
         let wrong = read_plan(Some("lose when=1")).unwrap_err();
