@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::address::Address;
 use super::vector::Target;
 use crate::mem::copy::Piece;
 use crate::mem::receives::Claim;
@@ -112,6 +113,8 @@ pub(crate) struct Line {
     newest: u64,
     /// Operations whose doorbell is still to come.
     unrung: usize,
+    /// Peers who wait for a message that never comes, where messages keep their order.
+    holes: Vec<Address>,
 }
 
 impl Line {
@@ -144,6 +147,18 @@ impl Line {
         let was_overtaken = op.course.ordinal < self.newest;
         self.newest = self.newest.max(op.course.ordinal);
         was_overtaken
+    }
+
+    /// Notes that an ordered message never comes.
+    pub(crate) fn leave_hole(&mut self, target: Address) {
+        if !self.has_hole(&target) {
+            self.holes.push(target);
+        }
+    }
+
+    /// Whether the peer waits for a message that never comes.
+    pub(crate) fn has_hole(&self, target: &Address) -> bool {
+        self.holes.contains(target)
     }
 
     /// Posts so far.

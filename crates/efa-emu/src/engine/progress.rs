@@ -19,6 +19,16 @@ const BATCH: usize = 16;
 /// Bytes that one call moves, about.
 const BATCH_BYTES: u64 = 1 << 20;
 
+/// Whether a message that ended like this will never be at its target.
+fn never_comes(op: &Op, went: Went) -> bool {
+    let executed = matches!(op.course.fault, OpFault::Error { executed: true, .. });
+    match went {
+        Went::Lost | Went::Failed(Code::RECEIVER_NOT_READY) => true,
+        Went::Failed(_) => matches!(op.course.fault, OpFault::Error { .. }) && !executed,
+        Went::Done | Went::Waits => false,
+    }
+}
+
 impl Ep {
     /// Lets operations go that can. Nothing if another thread is at it.
     pub(crate) fn progress(&self) {
@@ -58,24 +68,25 @@ impl Ep {
                 stats.overruns.fetch_add(1, Ordering::Relaxed);
                 break;
             }
+            let (target, len) = (op.target.address, op.len);
             let ordered = self.limits.ordered && op.kind == Kind::Send;
             let waits = op.more
                 || op.course.not_before > now
                 || (op.course.due > posted && op.course.held_until > now)
-                || (ordered && behind.contains(&op.target.address));
+                || (ordered && behind.contains(&target));
             let went = if waits {
                 Went::Waits
             } else {
-                self.execute(op, now)
+                self.attempt(line, index, ordered, now)
             };
             if went == Went::Waits {
                 if ordered {
-                    behind.push(op.target.address);
+                    behind.push(target);
                 }
                 index += 1;
                 continue;
             }
-            bytes += op.len;
+            bytes += len;
             gone += 1;
             if let Some(mut op) = line.remove(index) {
                 if line.goes(&op) {
@@ -86,6 +97,29 @@ impl Ep {
                 self.ended(bound, &op, went, now);
             }
         }
+    }
+
+    /// Lets an operation go whose turn it is.
+    fn attempt(&self, line: &mut Line, index: usize, ordered: bool, now: u64) -> Went {
+        let Some(op) = line.get_mut(index) else {
+            return Went::Waits;
+        };
+        if !ordered {
+            return self.execute(op, now);
+        }
+        let target = op.target.address;
+        if line.has_hole(&target) {
+            // Acknowledged, and kept for good by a receiver that waits for another one first.
+            return Went::Done;
+        }
+        let Some(op) = line.get_mut(index) else {
+            return Went::Waits;
+        };
+        let went = self.execute(op, now);
+        if never_comes(op, went) {
+            line.leave_hole(target);
+        }
+        went
     }
 
     fn fail_all(&self, bound: &Bound, line: &mut Line, code: Code) {

@@ -194,7 +194,7 @@ fn a_lost_nic_is_an_error_in_time() {
     );
 }
 
-/// With SENDRECV a send that fails is told too.
+/// With SENDRECV a send that fails is told too, and the next message is not taken for it.
 fn failed_send() {
     let config = || Config {
         stall_fail_ms: Some(3000),
@@ -209,6 +209,7 @@ fn failed_send() {
     let mut sink = crate::Buffer::new(&b.net, hit.1, vec![0; LARGE]);
     let received = crate::irecv(&b.net, hit.1, &mut sink, 0, LARGE);
     let sent = crate::isend(&a.net, hit.0, &mut source, 0, LARGE);
+    crate::isend(&a.net, hit.0, &mut source, 0, 5000);
     let error = crate::until_error("the send", || a.net.test(sent));
     assert_eq!((error.code(), error.errno()), (Code::Operation, -103));
     let error = crate::until_error("the receive", || b.net.test(received));
