@@ -119,7 +119,8 @@ fn mr_mode(profile: &Profile, caps: u64, wanted: &Wanted) -> Option<c_int> {
         return None;
     }
     if caps & (c::FI_REMOTE_READ | c::FI_REMOTE_WRITE) == 0 {
-        needed &= !RMA_TARGET_MODES;
+        let is_local = needed & (c::FI_MR_LOCAL | c::FI_MR_HMEM) != 0;
+        needed &= if is_local { !RMA_TARGET_MODES } else { 0 };
     }
     // Agreed to by its old name.
     let needed = if agrees_to_local {
@@ -277,8 +278,8 @@ mod tests {
         assert_eq!(modes(MODERN), Some(MODERN));
         assert_eq!(modes(MODERN | LOCAL), Some(MODERN));
         // Who has no peers that access memory needs no keys.
-        let messages = fit(&rdm, Some(&wanted(c::FI_MSG, 0, c::FI_MR_ALLOCATED)));
-        assert!(messages.is_some());
+        let messages = fit(&rdm, Some(&wanted(c::FI_MSG, 0, 0)));
+        assert_eq!(messages.map(|fitted| fitted.mr_mode), Some(0));
     }
 
     #[test]

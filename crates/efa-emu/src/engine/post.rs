@@ -25,6 +25,8 @@ pub(crate) struct Request<'a> {
     pub(crate) peer: u64,
     pub(crate) data: Option<u64>,
     pub(crate) tag: Option<u64>,
+    /// One of the `fi_inject` family: success is never told.
+    pub(crate) silent: bool,
 }
 
 /// Flags that make no difference, or are understood.
@@ -115,13 +117,12 @@ impl Ep {
         if len > max as u64 && !is_told_later {
             return Err(e::FI_EMSGSIZE);
         }
-        let injected = request.flags & c::FI_INJECT != 0;
         let asked = request.flags & c::FI_COMPLETION != 0;
         Ok(Op {
             kind: request.kind,
             context: request.context,
             flags: kind_flags,
-            report: !injected && (asked || !bound.selective),
+            report: !request.silent && (asked || !bound.selective),
             // EFA carries 4 bytes; what is above them is lost.
             data: request
                 .data

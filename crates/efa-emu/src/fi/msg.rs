@@ -65,6 +65,7 @@ pub(super) struct Sending {
     pub(super) flags: u64,
     pub(super) data: Option<u64>,
     pub(super) tag: Option<u64>,
+    pub(super) silent: bool,
 }
 
 /// Posts a send.
@@ -79,6 +80,7 @@ pub(super) fn give(ep: &Ep, memory: &Memory, sending: &Sending) -> Result<(), c_
         peer: sending.peer,
         data: sending.data,
         tag: sending.tag,
+        silent: sending.silent,
     })
 }
 
@@ -151,6 +153,7 @@ unsafe extern "C" fn send(
             flags: ep.limits.tx_op_flags,
             data: None,
             tag: None,
+            silent: false,
         };
         give(ep, &Memory::one(buf, len, desc), &sending)
     })
@@ -175,6 +178,7 @@ unsafe extern "C" fn sendv(
             flags: ep.limits.tx_op_flags,
             data: None,
             tag: None,
+            silent: false,
         };
         give(ep, &memory, &sending)
     })
@@ -194,6 +198,7 @@ unsafe extern "C" fn sendmsg(ep: *mut b::fid_ep, msg: *const b::fi_msg, flags: u
             flags,
             data: data(flags, msg.data),
             tag: None,
+            silent: false,
         };
         give(ep, &memory, &sending)
     })
@@ -224,6 +229,7 @@ fn injected(peer: u64, data: Option<u64>) -> Sending {
         flags: c::FI_INJECT,
         data,
         tag: None,
+        silent: true,
     }
 }
 
@@ -245,6 +251,7 @@ unsafe extern "C" fn senddata(
             flags: ep.limits.tx_op_flags,
             data: Some(data),
             tag: None,
+            silent: false,
         };
         give(ep, &Memory::one(buf, len, desc), &sending)
     })

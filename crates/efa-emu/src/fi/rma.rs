@@ -35,6 +35,7 @@ struct Access {
     context: *mut c_void,
     /// `None`: those of the endpoint.
     flags: Option<u64>,
+    silent: bool,
     data: Option<u64>,
 }
 
@@ -46,6 +47,7 @@ impl Access {
             remote: Remote { addr, key },
             context,
             flags: None,
+            silent: false,
             data: None,
         }
     }
@@ -54,6 +56,7 @@ impl Access {
     fn injected(peer: u64, place: (u64, u64)) -> Self {
         Self {
             flags: Some(c::FI_INJECT),
+            silent: true,
             ..Self::new(Kind::Write, peer, place, core::ptr::null_mut())
         }
     }
@@ -73,6 +76,7 @@ impl Access {
             peer: self.peer,
             data: self.data,
             tag: None,
+            silent: self.silent,
         })
     }
 }

@@ -117,6 +117,7 @@ unsafe extern "C" fn send(
             flags: ep.limits.tx_op_flags,
             data: None,
             tag: Some(tag),
+            silent: false,
         };
         give(ep, &Memory::one(buf, len, desc), &sending)
     })
@@ -142,6 +143,7 @@ unsafe extern "C" fn sendv(
             flags: ep.limits.tx_op_flags,
             data: None,
             tag: Some(tag),
+            silent: false,
         };
         give(ep, &memory, &sending)
     })
@@ -165,6 +167,7 @@ unsafe extern "C" fn sendmsg(
             flags,
             data: data(flags, msg.data),
             tag: Some(msg.tag),
+            silent: false,
         };
         give(ep, &memory, &sending)
     })
@@ -177,6 +180,7 @@ fn injected(peer: u64, tag: u64, data: Option<u64>) -> Sending {
         flags: c::FI_INJECT,
         data,
         tag: Some(tag),
+        silent: true,
     }
 }
 
@@ -214,6 +218,7 @@ unsafe extern "C" fn senddata(
             flags: ep.limits.tx_op_flags,
             data: Some(data),
             tag: Some(tag),
+            silent: false,
         };
         give(ep, &Memory::one(buf, len, desc), &sending)
     })

@@ -151,9 +151,22 @@ pub(crate) fn injected_within_limits(actor: &Actor<'_>) {
                 .post_inject_write(&bytes[..=writes], pair.target)
         };
         long.expect_err("too long");
-        drop(bytes);
         // There is no completion.
         pair.side.silent();
+        // By flag there is one.
+        actor.link.meet();
+        let (source, context) = (pair.memory.source(8), Side::context());
+        let flags = PostFlags::INJECT | PostFlags::REMOTE_CQ_DATA;
+        accepted(&pair.side, || {
+            // SAFETY: memory and context are never freed.
+            unsafe {
+                pair.side
+                    .ep
+                    .post_writemsg(source, 10, pair.target, context, flags)
+            }
+        });
+        drop(bytes);
+        assert_eq!(pair.side.one().done().context(), context);
     } else {
         pair.side.recv(pair.memory.sink(4096, 4096));
         actor.link.meet();
@@ -164,6 +177,8 @@ pub(crate) fn injected_within_limits(actor: &Actor<'_>) {
         }
         assert!((0..writes).all(|i| pair.memory.at(i) == 5));
         assert!((0..messages).all(|i| pair.memory.at(4096 + i) == 5));
+        actor.link.meet();
+        assert_eq!(pair.side.one().done().data(), 10);
     }
     actor.link.meet();
 }
