@@ -295,7 +295,7 @@ fn restarts() {
 
 #[test]
 fn a_peer_that_restarts_at_its_old_address_is_another() {
-    let is_ip = |provider: &str| provider != "shm";
+    let is_ip = |provider: &str| !matches!(provider, "shm" | "efa");
     let name = "a_peer_that_restarts_at_its_old_address_is_another";
     on_providers(name, is_ip, restarts);
 }

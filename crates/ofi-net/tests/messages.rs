@@ -5,6 +5,7 @@ mod common;
 
 use common::{
     Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, until, wait,
+    with_keys_of_ours,
 };
 use ofi_net::{Code, CommWord, Config, MemoryKind};
 
@@ -416,5 +417,5 @@ fn offsets() {
 
 #[test]
 fn offsets_and_own_keys_work() {
-    in_one_process("offsets_and_own_keys_work", offsets);
+    with_keys_of_ours("offsets_and_own_keys_work", offsets);
 }

@@ -97,6 +97,9 @@ impl Ep {
 
     /// Everything that can be said of an operation at once.
     fn prepare(&self, bound: &Bound, request: &Request<'_>) -> Result<Op, i32> {
+        if request.tag.is_some() && self.is_direct() {
+            return Err(e::FI_ENOSYS);
+        }
         if request.flags & !KNOWN_FLAGS != 0 {
             return Err(e::FI_EBADFLAGS);
         }

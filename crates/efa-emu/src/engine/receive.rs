@@ -24,6 +24,9 @@ impl Ep {
         if self.bound().is_none() {
             return Err(e::FI_EOPBADSTATE);
         }
+        if which == Queue::Tagged && self.is_direct() {
+            return Err(e::FI_ENOSYS);
+        }
         self.check_local(posted)?;
         let process = self.domain.process;
         let stats = self.domain.nic.stats(process);

@@ -116,18 +116,13 @@ pub(super) unsafe extern "C" fn open(
             homogeneous: false,
         };
         let made = Ep::new(Arc::clone(domain), limits, setup).ok_or(e::FI_ENOMEM)?;
-        let is_rdm = flavor == Flavor::Rdm;
         let head = b::fid_ep {
             fid: fid(c::FI_CLASS_EP, context, &FID_OPS),
             ops: table(&OPS),
             cm: table(&CM_OPS),
             msg: table(&msg::OPS),
             rma: table(&rma::OPS),
-            tagged: if is_rdm {
-                table(&tagged::OPS)
-            } else {
-                table(&tagged::NONE)
-            },
+            tagged: table(&tagged::OPS),
             atomic: core::ptr::null_mut(),
             collective: core::ptr::null_mut(),
         };

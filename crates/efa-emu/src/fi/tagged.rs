@@ -1,4 +1,5 @@
-//! Tagged messages, fi_tagged(3): the software of `efa` has them, the device does not.
+//! Tagged messages, fi_tagged(3): the software of `efa` has them, the device does not, and its endpoints
+//! say so.
 
 use core::ffi::c_void;
 
@@ -22,20 +23,6 @@ pub(super) static OPS: b::fi_ops_tagged = b::fi_ops_tagged {
     inject: Some(inject),
     senddata: Some(senddata),
     injectdata: Some(injectdata),
-};
-
-/// None: what looks at the table's size finds that it is empty.
-pub(super) static NONE: b::fi_ops_tagged = b::fi_ops_tagged {
-    size: size_of::<usize>(),
-    recv: None,
-    recvv: None,
-    recvmsg: None,
-    send: None,
-    sendv: None,
-    sendmsg: None,
-    inject: None,
-    senddata: None,
-    injectdata: None,
 };
 
 unsafe extern "C" fn recv(

@@ -16,10 +16,12 @@ const STATS: &str = "EFA_EMU_STATS";
 /// And a file tree with the sysfs of the shape.
 const ROOT: &str = "OFI_NET_TEST_ROOT";
 
-/// What a process needs to find it: nothing is chosen at random.
+/// What a process needs to find it: nothing is chosen at random, and there is one NIC where nobody asks
+/// for another shape.
 pub fn dress(command: &mut Command) {
     command
         .env("FI_PROVIDER_PATH", provider_dir())
+        .env("EFA_EMU_NICS", "1")
         .env("EFA_EMU_SEED", "1");
 }
 

@@ -34,7 +34,8 @@ fn library_path() -> Option<PathBuf> {
     std::env::var_os("OFI_LIBFABRIC_PATH").map(Into::into)
 }
 
-fn version_is_below(version: efa_fabric::Version) -> bool {
+/// Whether the libfabric under test is older than this.
+pub fn version_is_below(version: efa_fabric::Version) -> bool {
     let library = efa_fabric::Library::load(library_path().as_deref());
     library.is_ok_and(|library| efa_fabric::Version::of(library) < version)
 }
@@ -45,9 +46,9 @@ fn providers() -> Result<Vec<&'static str>, String> {
         efa_fabric::Library::load(library_path().as_deref()).map_err(|e| e.to_string())?;
     let old = efa_fabric::Version::of(library) < efa_fabric::Version::new(1, 18);
     Ok(if old {
-        vec!["tcp;ofi_rxm", "net", "shm"]
+        vec!["tcp;ofi_rxm", "net", "shm", emulated::EFA]
     } else {
-        vec!["tcp", "shm"]
+        vec!["tcp", "shm", emulated::EFA]
     })
 }
 
@@ -84,6 +85,15 @@ pub fn breaking(name: &str, scenario: fn()) {
             }
             !skipped && is_sound_in_one_process(provider)
         },
+        scenario,
+    );
+}
+
+/// As [`in_one_process`], for scenarios that choose keys: EFA chooses its own, of 32 bits.
+pub fn with_keys_of_ours(name: &str, scenario: fn()) {
+    on_providers(
+        name,
+        |provider| provider != emulated::EFA && is_sound_in_one_process(provider),
         scenario,
     );
 }

@@ -10,6 +10,7 @@ mod state;
 
 use common::{
     Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, until_error,
+    with_keys_of_ours,
 };
 use core::sync::atomic::{AtomicU64, Ordering};
 use efa_fabric::consts;
@@ -78,10 +79,21 @@ fn a_short_life(config: Config, log: &Arc<common::Lines>) -> Result<(), NetError
     net.close_listen(listener)
 }
 
+fn is_efa() -> bool {
+    std::env::var("FI_PROVIDER").as_deref() == Ok(common::emulated::EFA)
+}
+
 fn sweep(config: fn() -> Config, least: u32) {
     meddling::install();
     let mut failures = 0;
-    for turn in 1.. {
+    // The properties of an EFA ask an endpoint of their own how long an inline write may be, and go
+    // without where that cannot be made, or closed.
+    let first = match is_efa() {
+        true if common::version_is_below(efa_fabric::Version::new(1, 22)) => 5,
+        true => 3,
+        false => 1,
+    };
+    for turn in first.. {
         with(|state| state.arm(turn, libc::EIO, None));
         let log = Arc::new(common::Lines::default());
         let lived = a_short_life(config(), &log);
@@ -245,7 +257,7 @@ fn keys() {
 
 #[test]
 fn key_0_and_keys_of_64_bits_are_keys() {
-    in_one_process("key_0_and_keys_of_64_bits_are_keys", keys);
+    with_keys_of_ours("key_0_and_keys_of_64_bits_are_keys", keys);
 }
 
 fn is_local_write(entry: &fi_cq_data_entry) -> bool {
