@@ -62,17 +62,17 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Device {
-    /// Selects NICs and groups them.
+    /// Selects NICs and groups them; `open`: SENDRECV may be looked for after.
     ///
     /// # Errors
     /// As [`crate::Transport::init`].
     pub(crate) fn discover(
-        config: &Config,
+        (config, open): (&Config, bool),
         library: &'static Library,
         startup: &mut Startup,
         log: &dyn Log,
     ) -> Result<Devices, NetError> {
-        let nics = select::discover(config, library, startup, log)?;
+        let nics = select::discover((config, open), library, startup, log)?;
         early::decide(config, nics.iter().map(|nic| Moves::of(&nic.info)))?;
         let topology = startup.time(Phase::Topology, || Topology::of(config, &nics, log))?;
         let members = (0..).zip(&topology.grouping.devices);

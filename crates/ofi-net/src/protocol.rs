@@ -52,8 +52,8 @@ pub(crate) fn discover(
         log,
     };
     let (found, why) = match decided(config) {
-        Some((Protocol::Rdma, why)) => (finder.rdma().map(Found::Rdma)?, why),
-        Some((Protocol::SendRecv, why)) => (finder.sendrecv().map(Found::SendRecv)?, why),
+        Some((Protocol::Rdma, why)) => (finder.rdma(false).map(Found::Rdma)?, why),
+        Some((Protocol::SendRecv, why)) => (finder.sendrecv(false).map(Found::SendRecv)?, why),
         None => finder.by_nics()?,
     };
     log::info(&**log, Subsys::Init, || {
@@ -87,17 +87,17 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn rdma(&mut self) -> Result<Devices, NetError> {
-        Device::discover(self.config, self.library, self.startup, &**self.log)
+    fn rdma(&mut self, open: bool) -> Result<Devices, NetError> {
+        Device::discover((self.config, open), self.library, self.startup, &**self.log)
     }
 
-    fn sendrecv(&mut self) -> Result<SendRecv, NetError> {
-        SendRecv::discover(self.config, self.library, self.startup, self.log)
+    fn sendrecv(&mut self, open: bool) -> Result<SendRecv, NetError> {
+        SendRecv::discover((self.config, open), self.library, self.startup, self.log)
     }
 
     /// RDMA only pays where a device has several NICs, and that is where the reference chooses it.
     fn by_nics(&mut self) -> Result<(Found, String), NetError> {
-        let found = self.rdma();
+        let found = self.rdma(true);
         let lists = found.iter().flat_map(|devices| &devices.list);
         let most = lists.map(Device::rails).max().unwrap_or(0);
         if most > 1 {
@@ -114,7 +114,7 @@ impl Finder<'_> {
                 return found.map(|devices| (Found::Rdma(devices), String::new()));
             }
         }
-        match (self.sendrecv(), found) {
+        match (self.sendrecv(true), found) {
             (Ok(other), _) => Ok((Found::SendRecv(other), "one NIC a device".to_owned())),
             (Err(error), Ok(devices)) => {
                 let why = format!("one NIC a device, and SENDRECV cannot be had ({error})");

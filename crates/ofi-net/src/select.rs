@@ -21,7 +21,7 @@ use crate::log::{Log, Subsys, info, warn};
 use crate::platform;
 use crate::quirks;
 use crate::startup::Startup;
-use ask::Ask;
+use ask::{Ask, Wanted};
 use candidate::Candidate;
 use lists::Libfabric;
 
@@ -61,7 +61,7 @@ pub struct Nic {
     pub message_bytes_max: usize,
 }
 
-/// Asks `library` for NICs. The list is not empty, and all entries are of one provider and alike in
+/// Asks `library` for NICs; `open`: SENDRECV may be asked for after. The list is not empty, and all entries are of one provider and alike in
 /// what communicators depend on.
 ///
 /// # Errors
@@ -72,34 +72,48 @@ pub struct Nic {
 /// # Costs
 /// The first query of a process starts libfabric's providers: a third of a second.
 pub(crate) fn discover(
-    config: &Config,
+    (config, open): (&Config, bool),
     library: &'static Library,
     startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    discover_by((config, Ask::ladder(config)), library, startup, log)
+    discover_by((config, false, open), library, startup, log)
 }
 
 /// As [`discover`], for SENDRECV.
 pub(crate) fn discover_tagged(
-    config: &Config,
+    (config, open): (&Config, bool),
     library: &'static Library,
     startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    discover_by((config, Ask::tagged_ladder(config)), library, startup, log)
+    discover_by((config, true, open), library, startup, log)
 }
 
 fn discover_by(
-    (config, asks): (&Config, impl Iterator<Item = Ask>),
+    (config, tagged, open): (&Config, bool, bool),
     library: &'static Library,
     startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
     let version = Version::of(library);
+    let no_exact = open && tagged && lists::had_nothing(&Ask::exact(config));
+    let asks = Ask::ladder(
+        config,
+        Wanted {
+            tagged,
+            open,
+            no_exact,
+        },
+    );
+    let rules = Rules {
+        config,
+        version,
+        tagged,
+    };
     let mut report = Vec::new();
     let source = &mut Libfabric { library, startup };
-    match choose((config, version), asks, source, &mut report) {
+    match choose(&rules, asks, source, &mut report) {
         Ok(found) => {
             let nics = found.into_iter().map(|found| nic(config, found));
             let nics = nics.collect::<Result<Vec<_>, _>>()?;
@@ -144,10 +158,19 @@ trait Source {
     fn query(&mut self, ask: &Ask) -> Result<Vec<Found<Self::Entry>>, QueryFailed>;
 }
 
+/// What entries are held against.
+#[derive(Clone, Copy)]
+struct Rules<'a> {
+    config: &'a Config,
+    version: Version,
+    /// For SENDRECV.
+    tagged: bool,
+}
+
 /// The whole decision. `report` gets a line an attempt and a line a rejected entry.
 fn choose<S: Source>(
-    (config, version): (&Config, Version),
-    asks: impl Iterator<Item = Ask>,
+    rules: &Rules<'_>,
+    asks: Vec<Ask>,
     source: &mut S,
     report: &mut Vec<String>,
 ) -> Result<Vec<Found<S::Entry>>, NetError> {
@@ -155,13 +178,8 @@ fn choose<S: Source>(
         match source.query(&ask) {
             Ok(list) => {
                 report.push(format!("tried {ask}: {} entries", list.len()));
-                let kept = filter::keep((config, version, &ask), list, report)?;
-                return Ok(with_virtual_addresses(
-                    config,
-                    version,
-                    (source, &ask),
-                    kept,
-                ));
+                let kept = filter::keep(rules, list, report)?;
+                return Ok(with_virtual_addresses(rules, (source, &ask), kept));
             }
             Err(failed) if failed.no_data => report.push(format!("tried {ask}: none")),
             Err(failed) => {
@@ -170,28 +188,33 @@ fn choose<S: Source>(
             }
         }
     }
-    Err(NetError::new(Code::NoProvider, asked_of(config, version)))
+    Err(NetError::new(
+        Code::NoProvider,
+        asked_of(rules.config, rules.version),
+    ))
 }
 
 /// Asks once more with `FI_MR_BASIC` when the entries lack virtual addresses; what is there is kept
 /// when that gives nothing better (offset addressing works too, decision 15).
 fn with_virtual_addresses<S: Source>(
-    config: &Config,
-    version: Version,
+    rules: &Rules<'_>,
     (source, ask): (&mut S, &Ask),
     kept: Vec<Found<S::Entry>>,
 ) -> Vec<Found<S::Entry>> {
     let lacking = kept
         .first()
-        .filter(|first| !first.candidate.virtual_addresses && !config.provider_addressing);
+        .filter(|first| !first.candidate.virtual_addresses && !rules.config.provider_addressing);
     let Some(provider) = lacking.map(|first| first.candidate.provider.clone()) else {
         return kept;
     };
+    if ask.is_basic() {
+        return kept;
+    }
     let Ok(mut again) = source.query(&ask.basic()) else {
         return kept;
     };
     again.retain(|found| found.candidate.provider == provider);
-    match filter::keep((config, version, ask), again, &mut Vec::new()) {
+    match filter::keep(rules, again, &mut Vec::new()) {
         Ok(better) if better.iter().all(|found| found.candidate.virtual_addresses) => better,
         _ => kept,
     }

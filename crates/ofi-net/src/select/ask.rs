@@ -10,6 +10,15 @@ use efa_fabric::{Caps, Hints, Mode, MrMode, Version, consts};
 use crate::config::Config;
 use crate::dmabuf;
 
+/// Endpoints that reach this host and others.
+const COMM: Caps = Caps::LOCAL_COMM.union(Caps::REMOTE_COMM);
+const RMA: Caps = Caps::RMA.union(Caps::READ);
+/// What registrations may demand, but for device memory and endpoints of their own.
+const MODES: MrMode = MrMode::LOCAL
+    .union(MrMode::VIRT_ADDR)
+    .union(MrMode::ALLOCATED)
+    .union(MrMode::PROV_KEY);
+
 /// One set of hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
@@ -21,22 +30,24 @@ pub(super) struct Ask {
     order: u64,
 }
 
+/// The hint sets of one protocol, each to be tried when the one before gave `FI_ENODATA`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// For SENDRECV, else for RDMA.
+    pub(super) tagged: bool,
+    /// The other protocol may be asked for too: where it costs nothing, ask for both at once.
+    pub(super) open: bool,
+    /// Nothing came of the exact set for RDMA: nothing will come of that for SENDRECV.
+    pub(super) no_exact: bool,
+}
+
 impl Ask {
-    /// The sets for `config`, each to be tried when the one before gave `FI_ENODATA`.
-    pub(super) fn ladder(config: &Config) -> impl Iterator<Item = Self> {
-        let comm = Caps::LOCAL_COMM | Caps::REMOTE_COMM;
-        let key_bytes = usize::from(config.mr_key_size);
-        let exact = Self {
-            caps: Caps::MSG | Caps::RMA | Caps::HMEM | comm,
-            mr_mode: MrMode::LOCAL
-                | MrMode::HMEM
-                | MrMode::VIRT_ADDR
-                | MrMode::ALLOCATED
-                | MrMode::PROV_KEY,
-            key_bytes,
-            // Protocol 2d.1: 1.20 where dma-buf is possible, else 1.18.
-            api: dmabuf::api_version(config),
-            order: 0,
+    /// The sets for `config`, in order.
+    pub(super) fn ladder(config: &Config, wanted: Wanted) -> Vec<Self> {
+        let exact = if wanted.tagged {
+            Self::exact_tagged(config)
+        } else {
+            Self::exact(config)
         };
         let host = Self {
             caps: exact.caps - Caps::HMEM,
@@ -44,52 +55,78 @@ impl Ask {
             ..exact
         };
         // Only a provider that the user named may lack one of the two: shm reaches this host only.
-        let named = config.fi_provider.is_some();
-        let narrow = named.then_some(Self {
-            caps: host.caps - comm,
+        let narrow = Self {
+            caps: host.caps - COMM,
             ..host
-        });
-        [Some(exact), Some(host), narrow].into_iter().flatten()
-    }
-
-    /// The sets for SENDRECV (protocol 2l), likewise. RMA is for flushes, which host memory needs none
-    /// of, so that it may be missing at the end.
-    pub(super) fn tagged_ladder(config: &Config) -> impl Iterator<Item = Self> {
-        let comm = Caps::LOCAL_COMM | Caps::REMOTE_COMM;
-        let rma = Caps::RMA | Caps::READ;
-        let exact = Self {
-            caps: Caps::TAGGED | Caps::MSG | Caps::HMEM | comm | rma,
-            mr_mode: MrMode::LOCAL
-                | MrMode::ENDPOINT
-                | MrMode::HMEM
-                | MrMode::VIRT_ADDR
-                | MrMode::ALLOCATED
-                | MrMode::PROV_KEY,
-            key_bytes: usize::from(config.mr_key_size),
-            api: dmabuf::api_version(config),
-            order: consts::FI_ORDER_SAS,
         };
-        let host = Self {
-            caps: exact.caps - Caps::HMEM,
-            mr_mode: exact.mr_mode - MrMode::HMEM,
-            ..exact
-        };
-        let narrow = config.fi_provider.is_some().then_some(Self {
-            caps: host.caps - comm,
-            ..host
-        });
+        let named = config.fi_provider.as_deref();
+        // RMA is for flushes, which host memory needs none of, so that it may be missing at the end.
         let messages = Self {
-            caps: host.caps - rma,
+            caps: host.caps - RMA,
             ..host
         };
-        [Some(exact), Some(host), narrow, Some(messages)]
-            .into_iter()
-            .flatten()
+        let ladder = [
+            (!wanted.no_exact).then_some(exact),
+            named.and_then(|name| host.shortcut(config, name, wanted.open)),
+            Some(host),
+            named.map(|_| narrow),
+            wanted.tagged.then_some(messages),
+        ];
+        let mut ladder: Vec<Self> = ladder.into_iter().flatten().collect();
+        if wanted.tagged && wanted.no_exact {
+            ladder.push(exact);
+        }
+        ladder
     }
 
-    /// Whether it is for SENDRECV.
-    pub(super) const fn is_tagged(&self) -> bool {
-        self.caps.contains(Caps::TAGGED)
+    /// The set of the reference for RDMA (protocol 2l).
+    pub(super) fn exact(config: &Config) -> Self {
+        Self {
+            caps: Caps::MSG | Caps::RMA | Caps::HMEM | COMM,
+            mr_mode: MODES | MrMode::HMEM,
+            key_bytes: usize::from(config.mr_key_size),
+            // Protocol 2d.1: 1.20 where dma-buf is possible, else 1.18.
+            api: dmabuf::api_version(config),
+            order: 0,
+        }
+    }
+
+    fn exact_tagged(config: &Config) -> Self {
+        let exact = Self::exact(config);
+        Self {
+            caps: Caps::TAGGED | exact.caps | RMA,
+            mr_mode: exact.mr_mode | MrMode::ENDPOINT,
+            order: consts::FI_ORDER_SAS,
+            ..exact
+        }
+    }
+
+    /// What a provider that the user named is known to answer at once: virtual addresses come of
+    /// `FI_MR_BASIC` on tcp, rxm and net, which have no `FI_HMEM`, and shm reaches this host only. Not
+    /// EFA: there the modes decide between its two fabrics.
+    fn shortcut(self, config: &Config, name: &str, open: bool) -> Option<Self> {
+        if config.provider_addressing || name.contains("efa") {
+            return None;
+        }
+        let both = Self {
+            caps: (self.caps - RMA) | Caps::TAGGED | Caps::MSG | Caps::RMA,
+            order: consts::FI_ORDER_SAS,
+            ..self
+        };
+        let wide = if open { both } else { self };
+        Some(match name {
+            "shm" => Self {
+                caps: wide.caps - COMM,
+                mr_mode: MODES,
+                ..wide
+            },
+            _ => wide.basic(),
+        })
+    }
+
+    /// Whether it is in the words of before libfabric 1.5.
+    pub(super) fn is_basic(&self) -> bool {
+        self.mr_mode == MrMode::BASIC
     }
 
     /// The same in the words of before libfabric 1.5: `FI_MR_BASIC` is virtual addresses, provider

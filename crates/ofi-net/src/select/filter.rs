@@ -6,10 +6,9 @@ use std::collections::HashSet;
 use efa_fabric::{Mode, MrMode, Version};
 use ofi_rdma::limits::CONTROL_BUFFER_BYTES;
 
-use super::Found;
-use super::ask::Ask;
 use super::candidate::Candidate;
 use super::reasons::Reasons;
+use super::{Found, Rules};
 use crate::config::Config;
 use crate::error::{Code, NetError};
 
@@ -42,10 +41,13 @@ enum Reject {
 /// The EFA provider is too old; nothing is left, and the error says each distinct reason once: the
 /// report may be below the level that is shown.
 pub(super) fn keep<E>(
-    (config, version, ask): (&Config, Version, &Ask),
+    rules: &Rules<'_>,
     list: Vec<Found<E>>,
     report: &mut Vec<String>,
 ) -> Result<Vec<Found<E>>, NetError> {
+    let Rules {
+        config, version, ..
+    } = *rules;
     let prefer_efa = config.fi_provider.is_none() && list.iter().any(|f| is_efa(&f.candidate));
     let total = list.len();
     let mut kept: Vec<Found<E>> = Vec::new();
@@ -58,7 +60,7 @@ pub(super) fn keep<E>(
             Err(Reject::EfaPreferred)
         } else {
             refuse_old_efa(config, version, candidate)?;
-            judge(config, ask, candidate).and_then(|()| compare(first, candidate))
+            judge(rules, candidate).and_then(|()| compare(first, candidate))
         };
         let key = (candidate.domain.clone(), candidate.addr_format);
         match verdict {
@@ -105,7 +107,8 @@ fn refuse_old_efa(config: &Config, version: Version, entry: &Candidate) -> Resul
 }
 
 /// Whether an entry can be used at all.
-fn judge(config: &Config, ask: &Ask, entry: &Candidate) -> Result<(), Reject> {
+fn judge(rules: &Rules<'_>, entry: &Candidate) -> Result<(), Reject> {
+    let Rules { config, tagged, .. } = *rules;
     if entry.is_ip_interface() {
         if config.exclude_tcp_if.contains(&entry.domain) {
             return Err(Reject::Excluded);
@@ -117,10 +120,10 @@ fn judge(config: &Config, ask: &Ask, entry: &Candidate) -> Result<(), Reject> {
             return Err(Reject::NotIpv4);
         }
     }
-    if entry.cq_data_bytes < CQ_DATA_BYTES_MIN && !ask.is_tagged() {
+    if entry.cq_data_bytes < CQ_DATA_BYTES_MIN && !tagged {
         return Err(Reject::CqData(entry.cq_data_bytes));
     }
-    let unwanted = if ask.is_tagged() {
+    let unwanted = if tagged {
         entry.mr_mode & MrMode::RAW
     } else {
         entry.mr_mode & (MrMode::ENDPOINT | MrMode::RAW)

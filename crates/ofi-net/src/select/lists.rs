@@ -23,6 +23,14 @@ pub(super) fn forget() {
     lists().clear();
 }
 
+/// Whether this was asked and nothing came.
+pub(super) fn had_nothing(ask: &Ask) -> bool {
+    let known = lists();
+    known
+        .iter()
+        .any(|(asked, list)| asked == ask && list.is_empty())
+}
+
 /// libfabric, asked or remembered.
 pub(super) struct Libfabric<'a> {
     pub(super) library: &'static Library,

@@ -2,9 +2,9 @@
 
 use efa_fabric::{Caps, Mode, MrMode, PciAddress, Version, consts};
 
-use super::ask::Ask;
+use super::ask::{Ask, Wanted};
 use super::candidate::Candidate;
-use super::{Found, QueryFailed, Source, choose};
+use super::{Found, QueryFailed, Rules, Source, choose};
 use crate::config::Config;
 use crate::error::{Code, NetError};
 use crate::params::Flavour;
@@ -86,8 +86,13 @@ struct Outcome {
 fn run(config: &Config, version: Version, answers: Vec<Option<Vec<Candidate>>>) -> Outcome {
     let mut script = Script(answers, Vec::new());
     let mut report = Vec::new();
-    let asks = Ask::ladder(config);
-    let chosen = choose((config, version), asks, &mut script, &mut report);
+    let rules = Rules {
+        config,
+        version,
+        tagged: false,
+    };
+    let asks = Ask::ladder(config, DECIDED);
+    let chosen = choose(&rules, asks, &mut script, &mut report);
     let chosen = chosen.map(|list| list.into_iter().map(|found| found.candidate).collect());
     Outcome {
         chosen,
@@ -102,6 +107,13 @@ fn config(provider: Option<&str>) -> Config {
         ..Config::new(Flavour::Neuron)
     }
 }
+
+/// RDMA and nothing else.
+const DECIDED: Wanted = Wanted {
+    tagged: false,
+    open: false,
+    no_exact: false,
+};
 
 const V1_17: Version = Version::new(1, 17);
 const V2_5: Version = Version::new(2, 5);
@@ -119,13 +131,14 @@ fn the_exact_hints_come_first_and_are_relaxed_on_no_data_only() {
         addr_format: consts::FI_ADDR_STR,
         ..entry("shm", "shm")
     };
+    // A provider that nothing is known of.
     let outcome = run(
-        &config(Some("shm")),
+        &config(Some("other")),
         V1_17,
-        vec![None, None, Some(vec![shm.clone()])],
+        vec![None, None, None, Some(vec![shm.clone()])],
     );
     assert_eq!(domains(&outcome), ["shm"]);
-    let [exact, host, narrow] = &outcome.asked[..] else {
+    let [exact, basic, host, narrow] = &outcome.asked[..] else {
         panic!("{:?}", outcome.asked)
     };
     assert!(
@@ -133,10 +146,22 @@ fn the_exact_hints_come_first_and_are_relaxed_on_no_data_only() {
         "{exact}"
     );
     assert!(
+        basic.contains("MrMode(BASIC)") && basic.contains("REMOTE_COMM"),
+        "{basic}"
+    );
+    assert!(
         !host.contains("HMEM") && host.contains("REMOTE_COMM"),
         "{host}"
     );
     assert!(!narrow.contains("COMM"), "{narrow}");
+    // shm is known to reach this host only.
+    let outcome = run(
+        &config(Some("shm")),
+        V1_17,
+        vec![None, Some(vec![shm.clone()])],
+    );
+    assert_eq!(domains(&outcome), ["shm"]);
+    assert!(!outcome.asked[1].contains("COMM") && outcome.asked[1].contains("VIRT_ADDR"));
     // Nobody named a provider: none that reaches only half of the peers is taken.
     let outcome = run(&config(None), V1_17, vec![None, None, Some(vec![shm])]);
     assert_eq!(outcome.asked.len(), 2);
@@ -169,6 +194,43 @@ fn virtual_addresses_are_asked_for_once_more() {
         vec![None, Some(vec![offsets.clone()]), None],
     );
     assert_eq!(outcome.chosen.unwrap(), [offsets]);
+}
+
+/// What is asked with a provider named, or none, and a protocol decided, or not.
+fn asked(provider: Option<&str>, wanted: Wanted) -> Vec<String> {
+    let asks = Ask::ladder(&config(provider), wanted);
+    asks.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_modes_that_choose_a_fabric_of_efa_are_never_cut_short() {
+    for provider in [None, Some("efa"), Some("efa-direct"), Some("^shm,efa")] {
+        let asked = asked(provider, DECIDED);
+        let with = |mode: &str| asked.iter().all(|ask| ask.contains(mode));
+        assert!(with("MrMode(LOCAL | VIRT_ADDR"), "{asked:?}");
+    }
+}
+
+#[test]
+fn an_open_protocol_is_asked_for_with_the_other_where_the_provider_is_named() {
+    let open = Wanted {
+        open: true,
+        ..DECIDED
+    };
+    let after = Wanted {
+        tagged: true,
+        no_exact: true,
+        ..open
+    };
+    for provider in ["tcp", "shm", "tcp;ofi_rxm"] {
+        let (rdma, tagged) = (asked(Some(provider), open), asked(Some(provider), after));
+        assert_eq!(rdma[1], tagged[0], "one list serves both");
+        assert!(rdma[1].contains("TAGGED") && rdma[1].contains("RMA"));
+        assert!(!asked(Some(provider), DECIDED)[1].contains("TAGGED"));
+    }
+    // The exact set stays the last thing to try.
+    let tagged = asked(None, after);
+    assert!(!tagged[0].contains("HMEM") && tagged.last().unwrap().contains("HMEM"));
 }
 
 #[test]
@@ -430,8 +492,13 @@ fn a_failed_query_that_is_not_no_data_ends_the_search() {
         }
     }
     let config = config(None);
-    let asks = Ask::ladder(&config);
-    let chosen = choose((&config, V2_5), asks, &mut Broken, &mut Vec::new()).map(|list| list.len());
+    let rules = Rules {
+        config: &config,
+        version: V2_5,
+        tagged: false,
+    };
+    let asks = Ask::ladder(&config, DECIDED);
+    let chosen = choose(&rules, asks, &mut Broken, &mut Vec::new()).map(|list| list.len());
     let error = chosen.unwrap_err();
     assert_eq!((error.code(), error.errno()), (Code::Fabric, -38));
 }

@@ -47,15 +47,17 @@ impl Device {
     /// One device a NIC, in the provider's order; all of them over again where the user wants NICs
     /// several times (protocol 2h.3).
     ///
+    /// `open`: RDMA was looked for before.
+    ///
     /// # Errors
     /// No provider fits; more devices than there can be domains.
     pub(crate) fn discover(
-        config: &Config,
+        (config, open): (&Config, bool),
         library: &'static Library,
         startup: &mut Startup,
         log: &dyn Log,
     ) -> Result<Vec<Self>, NetError> {
-        let nics = select::discover_tagged(config, library, startup, log)?;
+        let nics = select::discover_tagged((config, open), library, startup, log)?;
         let on_efa = nics.iter().all(|nic| nic.is_aws);
         let count = nics.len() * config.duplicates(on_efa);
         if count > DOMAINS_MAX {

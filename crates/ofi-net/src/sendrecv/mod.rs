@@ -52,17 +52,17 @@ pub(crate) struct SendRecv {
 }
 
 impl SendRecv {
-    /// Finds the NICs. Opens nothing yet.
+    /// Finds the NICs. Opens nothing yet. `open`: RDMA was looked for before.
     ///
     /// # Errors
     /// No provider fits.
     pub(crate) fn discover(
-        config: &Config,
+        (config, open): (&Config, bool),
         library: &'static Library,
         startup: &mut Startup,
         log: &Arc<dyn Log>,
     ) -> Result<Self, NetError> {
-        let devices = Device::discover(config, library, startup, &**log)?;
+        let devices = Device::discover((config, open), library, startup, &**log)?;
         Ok(Self {
             devices,
             registry: Registry::new(),

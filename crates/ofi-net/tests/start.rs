@@ -1,0 +1,116 @@
+//! What a start asks for, what it costs, and what it says: nothing that worries where all is well, and all
+//! there is to know where it is not.
+#![expect(clippy::unwrap_used, reason = "test code")]
+
+mod common;
+
+use common::{Lines, Side, config, on_each_provider, sendrecv};
+use ofi_net::log::{Level, Log};
+use ofi_net::{Code, Config, Protocol, Transport};
+use std::sync::Arc;
+
+/// The first start of a process asks twice at most, the next not at all; neither warns.
+fn quiet_and_quick(settings: &Config) {
+    let first = Side::new(settings.clone());
+    let queries = first.net.startup().queries;
+    let lines = first.log.at(Level::Info);
+    assert!((1..=2).contains(&queries), "{queries} queries: {lines:?}");
+    let second = Side::new(settings.clone());
+    assert_eq!(second.net.startup().queries, 0);
+    for side in [&first, &second] {
+        assert_eq!(side.log.at(Level::Warn), Vec::<String>::new());
+        let lines = side.log.at(Level::Info);
+        let told = lines.iter().filter(|line| line.starts_with("start-up: "));
+        assert_eq!(told.count(), 1, "{lines:?}");
+        assert_eq!(side.net.nccl_topology(), None);
+    }
+    let names = |side: &Side| side.net.properties(0).unwrap().clone();
+    assert_eq!(names(&first), names(&second));
+}
+
+#[test]
+fn rdma_starts_quietly_with_two_queries() {
+    on_each_provider("rdma_starts_quietly_with_two_queries", || {
+        quiet_and_quick(&config(2));
+    });
+}
+
+#[test]
+fn sendrecv_starts_quietly_with_two_queries() {
+    on_each_provider("sendrecv_starts_quietly_with_two_queries", || {
+        quiet_and_quick(&sendrecv());
+    });
+}
+
+/// Where nobody chose a protocol both are looked for.
+fn open() {
+    let undecided = Config {
+        protocol: None,
+        force_num_rails: None,
+        ..config(1)
+    };
+    quiet_and_quick(&undecided);
+    assert_eq!(Side::new(undecided).net.protocol(), Protocol::SendRecv);
+    // What was found for both serves RDMA as well.
+    let several = Config {
+        protocol: None,
+        ..config(2)
+    };
+    let side = Side::new(several);
+    assert_eq!(side.net.protocol(), Protocol::Rdma);
+    assert_eq!(side.net.startup().queries, 0);
+    let (send, recv) = common::connect(&side.net, &side.net);
+    side.net.close_send(send).unwrap();
+    side.net.close_recv(recv).unwrap();
+}
+
+#[test]
+fn an_open_protocol_starts_quietly_with_two_queries() {
+    on_each_provider("an_open_protocol_starts_quietly_with_two_queries", open);
+}
+
+/// Nothing is left: the block in the log has every set that was tried and a reason for every entry, and
+/// the one error, which the plugin logs as its one warning, has code, reasons and what to do.
+fn nothing_fits() {
+    let interfaces = std::fs::read_dir("/sys/class/net").unwrap();
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.unwrap().file_name().into_string().unwrap()
+    };
+    let none = Config {
+        exclude_tcp_if: interfaces.map(name).collect(),
+        ..config(1)
+    };
+    let log = Arc::new(Lines::default());
+    let init = Transport::init(none, Arc::clone(&log) as Arc<dyn Log>);
+    let provider = std::env::var("FI_PROVIDER").unwrap();
+    let Err(error) = init else {
+        assert!(["shm", "efa"].contains(&provider.as_str()), "{provider}");
+        return;
+    };
+    assert_eq!(error.code(), Code::AllRejected);
+    let text = error.to_string();
+    for part in ["OFI-E0104", "OFI_NCCL_EXCLUDE_TCP_IF", "likely: ", "do: "] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains('\n') && text.len() < 1000, "{text}");
+    assert_eq!(log.at(Level::Warn), Vec::<String>::new());
+    let block = log.at(Level::Info);
+    assert!(
+        block[0].starts_with("looking for NICs: libfabric "),
+        "{block:?}"
+    );
+    assert!(block[1].starts_with("tried Caps(") && block[1].ends_with("none"));
+    let rejected = block.iter().filter(|line| line.contains("excluded by"));
+    assert!(rejected.count() >= 1, "{block:?}");
+    // Who mends it and tries again asks anew.
+    let side = Side::new(config(1));
+    assert!(side.net.startup().queries > 0);
+}
+
+#[test]
+fn a_failed_start_says_what_was_tried_and_why_not() {
+    on_each_provider(
+        "a_failed_start_says_what_was_tried_and_why_not",
+        nothing_fits,
+    );
+}
