@@ -260,7 +260,7 @@ impl Ep {
                     error: failure(Code::FLUSHED),
                     ..Happened::default()
                 };
-                bound.rx.push(told(happened), None);
+                bound.rx.flush(told(happened));
             }
         }
     }

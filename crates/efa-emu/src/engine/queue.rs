@@ -73,6 +73,11 @@ impl Queue {
         state.ready.len() + state.late.len() < self.capacity
     }
 
+    /// Adds what was pending when its endpoint closed: no error of anybody's.
+    pub(super) fn flush(&self, completion: Completion) {
+        locked(&self.state).ready.push_back(completion);
+    }
+
     /// Adds a completion that shows now, or later.
     pub(crate) fn push(&self, completion: Completion, show_at: Option<u64>) {
         if let Some((_, prov)) = completion.happened.error {
