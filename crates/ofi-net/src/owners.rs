@@ -10,7 +10,7 @@
 //! opened with it, the one without serves instead.
 
 use crate::config::Config;
-use crate::error::NetError;
+use crate::error::{Code, NetError};
 use crate::registry::{Registry, Seat, Seated};
 use crate::thread::ThreadId;
 use crate::traffic::TrafficClass;
@@ -77,7 +77,7 @@ impl Owners {
 
     /// The domain of an owner for a traffic class: its own, one that nobody owns any more, or what
     /// `open` makes, which is told how many there are beside it and the class. `refused` hears of a
-    /// class that cannot be had, once for each.
+    /// class that is not had: for good, or while descriptors or memory are short.
     ///
     /// # Errors
     /// What `open` says without a class, or the transport has no room for more domains; the next call
@@ -108,12 +108,27 @@ impl Owners {
             None => get(None),
             Some(class) => get(Some(class)).or_else(|error| {
                 let seat = get(None)?;
-                no.push(class);
+                if !is_shortage(&error) {
+                    no.push(class);
+                }
                 refused(class, &error);
                 Ok(seat)
             }),
         }
     }
+}
+
+/// Whether there may be room another time, so that the class is worth another try.
+fn is_shortage(error: &NetError) -> bool {
+    const SHORT: [i32; 6] = [
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOMEM,
+        libc::ENOSPC,
+        libc::EAGAIN,
+        libc::EBUSY,
+    ];
+    error.code() == Code::OutOfDomains || SHORT.contains(&error.errno().abs())
 }
 
 /// The domain of an owner for a class, or one to inherit.
@@ -150,7 +165,6 @@ fn inherit<D: Seated>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Code;
 
     /// A domain that knows its class.
     #[derive(Debug)]
@@ -189,6 +203,27 @@ mod tests {
             [0, 2, 0, 1]
         );
         assert_eq!(said, no.into_iter().collect::<Vec<_>>(), "once");
+    }
+
+    #[test]
+    fn a_class_for_which_there_is_no_room_now_is_tried_again() {
+        let (owners, registry) = (Owners::new(0), Registry::<Classed>::new());
+        let class = Some(TrafficClass::new(184).unwrap());
+        let mut said = 0;
+        let mut domain = |is_short: bool| {
+            let open = |_, class: Option<TrafficClass>| match is_short && class.is_some() {
+                true => Err(NetError::new(Code::DeviceOpen, "short").with_errno(libc::EMFILE)),
+                false => Ok(Classed(class)),
+            };
+            let refused = |_, _: &NetError| said += 1;
+            let seat = owners.domain((Owner::Process, class), &registry, open, refused);
+            seat.unwrap().domain.0
+        };
+        assert_eq!(
+            [true, true, false, true].map(&mut domain),
+            [None, None, class, class]
+        );
+        assert_eq!(said, 2);
     }
 
     #[test]

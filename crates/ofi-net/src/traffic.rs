@@ -7,6 +7,7 @@
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A traffic class as libfabric has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +47,11 @@ impl TrafficClass {
     }
 }
 
-/// What was said of classes: each kind of line once in a transport.
+/// What was said of classes: each line once in a transport, whatever device or thread it is about.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     number: AtomicBool,
-    refused: AtomicBool,
+    refused: Mutex<Vec<TrafficClass>>,
 }
 
 impl Said {
@@ -75,12 +76,16 @@ impl Said {
 
     /// A class is a wish: a provider that does not have it still moves bytes.
     pub(crate) fn refused(&self, label: &str, class: TrafficClass, why: &NetError, log: &dyn Log) {
-        if !self.refused.swap(true, Ordering::Relaxed) {
-            let class = class.value();
-            log::warn(log, Subsys::Net, || {
-                format!("{label}: no traffic class {class:#x} with this provider: {why}")
-            });
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.contains(&class) {
+            return;
         }
+        refused.push(class);
+        drop(refused);
+        let class = class.value();
+        log::warn(log, Subsys::Net, || {
+            format!("{label}: no traffic class {class:#x}, so bytes go without: {why}")
+        });
     }
 }
 

@@ -12,6 +12,7 @@ use crate::registry::Seat;
 use core::ptr::with_exposed_provenance;
 use ofi_pools::Key;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The twins of all regions of a transport.
@@ -42,12 +43,23 @@ impl Twins {
         // SAFETY: whoever registered the region promised that it stays mapped until its end, and the
         // twin is closed before that is told.
         let made = unsafe { domain_memory::register(&seat.domain, stretch) }?;
-        let kept = *self.keys().entry(name).or_insert(made);
-        if kept != made {
-            // Another thread was faster.
-            domain_memory::deregister(&seat.domain, (made, mr), || ())?;
-        }
+        let Some(kept) = self.keep(name, made) else {
+            return Ok(made);
+        };
+        // Another thread was faster. With the cache both have the same key and a reference each.
+        domain_memory::deregister(&seat.domain, (made, mr), || ())?;
         Ok(kept)
+    }
+
+    /// Keeps a twin, unless there is one already, which is returned.
+    fn keep(&self, name: (MrWord, usize), made: Key) -> Option<Key> {
+        match self.keys().entry(name) {
+            Entry::Occupied(kept) => Some(*kept.get()),
+            Entry::Vacant(place) => {
+                place.insert(made);
+                None
+            }
+        }
     }
 
     /// A region is closed: its twins, with the numbers of their domains.
@@ -88,4 +100,30 @@ fn stretch_of<D: MemoryDomain>(mr: MrWord, home: &D, region: Key) -> Result<Stre
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two threads register at once: the second has a reference too much, whether the cache gave it the
+    /// same key or not.
+    #[test]
+    fn whoever_comes_second_gives_back_what_it_made() {
+        let twins = Twins::default();
+        let (mr, first, other) = (MrWord::from_bits(7), Key::new(1, 1), Key::new(2, 1));
+        assert_eq!(twins.keep((mr, 3), first), None);
+        assert_eq!(twins.keep((mr, 3), first), Some(first));
+        assert_eq!(twins.keep((mr, 3), other), Some(first));
+        assert_eq!(twins.keep((mr, 4), other), None, "another domain");
+        assert_eq!(
+            twins.keep((MrWord::from_bits(8), 3), other),
+            None,
+            "another region"
+        );
+        let mut taken = twins.take(mr);
+        taken.sort_unstable_by_key(|(number, _)| *number);
+        assert_eq!(taken, [(3, first), (4, other)]);
+        assert_eq!(twins.take(mr), []);
+    }
 }

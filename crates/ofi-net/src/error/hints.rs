@@ -20,7 +20,9 @@ pub(super) const fn of_cause(cause: Cause) -> Option<&'static str> {
         (265, _) => {
             "a receive buffer is smaller than what the peer sent: set OFI_NCCL_EAGER_MAX_SIZE alike on all ranks"
         }
-        (107, _) => "the connection to the peer is gone: its process ended",
+        (107, _) => {
+            "the connection to the peer is gone: its process ended, or TCP cut it because of an access with a key that is not valid any more"
+        }
         (111, _) => "nobody listens at the peer's address: its process ended",
         _ => return None,
     })
