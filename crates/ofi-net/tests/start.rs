@@ -114,3 +114,41 @@ fn a_failed_start_says_what_was_tried_and_why_not() {
         nothing_fits,
     );
 }
+
+/// A provider that this libfabric does not have is an error that names it, not another provider: both
+/// protocols are looked for, and the first answer stands.
+fn named_provider_is_missing() {
+    let undecided = Config {
+        protocol: None,
+        ..config(1)
+    };
+    let log = Arc::new(Lines::default());
+    let error = Transport::init(undecided, Arc::clone(&log) as Arc<dyn Log>).unwrap_err();
+    assert_eq!(error.code(), Code::NoProvider);
+    let text = error.to_string();
+    for part in ["OFI-E0103", "FI_PROVIDER=nosuch", "likely: ", "fi_info -l"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(log.at(Level::Warn), Vec::<String>::new());
+    let block = log.at(Level::Info);
+    let tried = |what: &str| {
+        let lines = block.iter().filter(|line| line.starts_with("tried Caps("));
+        lines
+            .filter(|line| line.contains(what) && line.ends_with("none"))
+            .count()
+    };
+    assert!(tried("HMEM") >= 2 && tried("TAGGED") >= 2, "{block:?}");
+}
+
+#[test]
+fn a_provider_that_is_not_there_is_named() {
+    let name = "a_provider_that_is_not_there_is_named";
+    if std::env::var("FI_PROVIDER").as_deref() == Ok("nosuch") {
+        return named_provider_is_missing();
+    }
+    let output = common::child(name, "nosuch").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+    assert!(text.contains("1 passed"), "{text}");
+}

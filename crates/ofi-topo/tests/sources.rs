@@ -4,7 +4,8 @@ mod common;
 
 use common::devices;
 use ofi_topo::shape::Shape;
-use ofi_topo::{Accelerators, Link, Nic, Sysfs, Tree, group_near};
+use ofi_topo::{Accelerators, Link, Nic, PciAddress, Sysfs, Tree, group_near, nearest};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -146,6 +147,39 @@ fn real_dumps_are_grouped_as_the_shapes_are() {
             );
         }
     }
+}
+
+/// Which EFA belongs to which Neuron device on trn2, as libfabric's own tests have it, where the table is
+/// beside this checkout: each is the one nearest to a Neuron device.
+#[test]
+fn every_neuron_device_of_trn2_has_an_efa_of_its_own() {
+    let file = "../../../shared/data/topo/trn2-neuron-device-to-efa-bdf.json";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    let Ok(text) = fs::read_to_string(file) else {
+        return say("skipped: no table of trn2 beside this checkout");
+    };
+    let listed: BTreeSet<PciAddress> = text
+        .split('"')
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    assert_eq!(listed.len(), 16);
+    let shape = Shape::by_name("trn2").unwrap();
+    let nics = shape.provider_list();
+    let neuron = shape
+        .tree
+        .functions()
+        .iter()
+        .filter(|f| Accelerators::NEURON.contain(f));
+    let near: Vec<PciAddress> = neuron
+        .map(
+            |device| match nearest(&nics, &shape.tree, device.address)[..] {
+                [nic] => nic.pci.unwrap(),
+                ref several => panic!("{}: {several:?}", device.address),
+            },
+        )
+        .collect();
+    assert_eq!(near.len(), 16);
+    assert_eq!(near.into_iter().collect::<BTreeSet<_>>(), listed);
 }
 
 #[expect(clippy::print_stdout, reason = "what was skipped is said, by name")]

@@ -21,7 +21,7 @@ const POINTS: [(&str, usize); 4] = [("B", 9), ("K", 7), ("L", 8), ("TRAP", 34)];
 const CATALOGUE: &str = "../shared/reference/field-reports.md";
 
 /// The groups of the catalogue that the page has to answer.
-const GROUPS: [&str; 4] = ["### A.", "### B.", "### C.", "### H."];
+const GROUPS: [&str; 6] = ["### A.", "### B.", "### C.", "### F.", "### G.", "### H."];
 
 /// How a row without a test begins.
 const REASONS: [&str; 3] = ["later:", "does not apply:", "hardware:"];

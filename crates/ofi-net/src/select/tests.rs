@@ -196,43 +196,6 @@ fn virtual_addresses_are_asked_for_once_more() {
     assert_eq!(outcome.chosen.unwrap(), [offsets]);
 }
 
-/// What is asked with a provider named, or none, and a protocol decided, or not.
-fn asked(provider: Option<&str>, wanted: Wanted) -> Vec<String> {
-    let asks = Ask::ladder(&config(provider), wanted);
-    asks.iter().map(ToString::to_string).collect()
-}
-
-#[test]
-fn the_modes_that_choose_a_fabric_of_efa_are_never_cut_short() {
-    for provider in [None, Some("efa"), Some("efa-direct"), Some("^shm,efa")] {
-        let asked = asked(provider, DECIDED);
-        let with = |mode: &str| asked.iter().all(|ask| ask.contains(mode));
-        assert!(with("MrMode(LOCAL | VIRT_ADDR"), "{asked:?}");
-    }
-}
-
-#[test]
-fn an_open_protocol_is_asked_for_with_the_other_where_the_provider_is_named() {
-    let open = Wanted {
-        open: true,
-        ..DECIDED
-    };
-    let after = Wanted {
-        tagged: true,
-        no_exact: true,
-        ..open
-    };
-    for provider in ["tcp", "shm", "tcp;ofi_rxm"] {
-        let (rdma, tagged) = (asked(Some(provider), open), asked(Some(provider), after));
-        assert_eq!(rdma[1], tagged[0], "one list serves both");
-        assert!(rdma[1].contains("TAGGED") && rdma[1].contains("RMA"));
-        assert!(!asked(Some(provider), DECIDED)[1].contains("TAGGED"));
-    }
-    // The exact set stays the last thing to try.
-    let tagged = asked(None, after);
-    assert!(!tagged[0].contains("HMEM") && tagged.last().unwrap().contains("HMEM"));
-}
-
 #[test]
 fn efa_is_preferred_unless_the_user_names_another() {
     let list = || vec![entry("tcp", "eth0"), efa("rdmap0s6-rdm", "efa")];
