@@ -141,6 +141,47 @@ fn local_completions_that_come_twice_harm_nobody() {
     assert!(seen.iter().all(|process| process.total().duplicates > 10));
 }
 
+/// A second completion at the target of a message that came in one piece fails the communicator that it
+/// names, at this receive or at the next one; no byte is wrong, and others go on.
+fn arrived_twice() {
+    let pair = Pair::new();
+    let (a, b) = (&pair.a.net, &pair.b.net);
+    // More than fits in one eager message, less than two stripes.
+    let len = 20_000;
+    let mut source = crate::Buffer::new(a, pair.hit.0, crate::pattern(1, len));
+    let mut sink = crate::Buffer::new(b, pair.hit.1, vec![0; len]);
+    let (at, mr) = (sink.at(0), sink.mr);
+    let error = crate::until_error("the message that arrives twice", || {
+        sink.bytes.fill(0);
+        let received = crate::common::until("irecv", || {
+            // SAFETY: the buffer is kept while the connection is open.
+            unsafe { b.irecv(pair.hit.1, at, len, Some(mr), false) }.transpose()
+        })?;
+        let sent = crate::isend(a, pair.hit.0, &mut source, 0, len);
+        let size = crate::common::until("the receive", || b.test(received).transpose())?;
+        assert_eq!(size, len as u64);
+        assert!(*source.bytes == *sink.bytes);
+        crate::common::wait(a, sent);
+        Ok(())
+    });
+    assert_eq!(error.code(), Code::PeerProtocol, "{error}");
+    a.close_send(pair.hit.0).unwrap();
+    b.close_recv(pair.hit.1).unwrap();
+    source.free(a, pair.spared.0);
+    sink.free(b, pair.spared.1);
+    pair.spared_goes_on();
+}
+
+#[test]
+fn a_message_that_arrives_twice_fails_its_communicator() {
+    let seen = under_plan(
+        "errors::a_message_that_arrives_twice_fails_its_communicator",
+        "duplicate on=imm size=20000..20000 every=3 side=remote",
+        arrived_twice,
+    );
+    assert!(seen.iter().all(|process| process.total().duplicates > 0));
+}
+
 /// The key of the receiver's buffer goes bad.
 fn revoked() {
     let pair = Pair::new();
