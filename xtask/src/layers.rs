@@ -45,7 +45,7 @@ const ALLOWED: &[Arrows] = &[
     arrows("ofi-sendrecv", &["ofi-rdma", "ofi-pools"], &[]),
     arrows("ofi-sys", &[], &[]),
     arrows("efa-fabric", &["ofi-sys"], &["efa-emu"]),
-    arrows("efa-emu", &["ofi-sys"], &["efa-fabric", "ofi-topo"]),
+    arrows("efa-emu", &["ofi-sys", "ofi-topo"], &["efa-fabric"]),
     arrows(
         "ofi-net",
         &[

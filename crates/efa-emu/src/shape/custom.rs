@@ -1,7 +1,9 @@
 //! Shapes that the user describes.
 
 use super::pci::Pci;
-use super::{AMAZON, Function, Kind, Link, NIC_CLASS, Shape, ShapeError};
+use super::{AMAZON, NIC_CLASS, Shape, ShapeError};
+use ofi_topo::shape::ShapeNic;
+use ofi_topo::{Link, PciAddress, PciFunction, Tree};
 
 /// NICs that may be asked for.
 const NICS_MAX: usize = 64;
@@ -87,36 +89,49 @@ impl Asked {
                 self.names.len()
             ));
         }
-        let mut shape = build(
-            "custom",
-            self.product.as_deref().unwrap_or("custom"),
-            self.speed_gbps.unwrap_or(100),
-            places,
-        );
-        for (nic, name) in shape.nics.iter_mut().zip(self.names) {
-            nic.name = name;
+        let twin = |i: usize| places[..i].contains(&places[i]);
+        if let Some(i) = (0..places.len()).find(|i| twin(*i)) {
+            return Err(format!("it has {} twice", places[i]));
         }
-        match shape.twins() {
-            Some(twin) => Err(format!("it has {twin} twice")),
-            None => Ok(shape),
+        let twin = |i: usize| self.names[..i].contains(&self.names[i]);
+        if let Some(i) = (0..self.names.len()).find(|i| twin(*i)) {
+            return Err(format!("it has {} twice", self.names[i]));
         }
+        let product = self.product.as_deref().unwrap_or("custom");
+        let gbps = self.speed_gbps.unwrap_or(100);
+        Ok(build(("custom", product), gbps, &places, &self.names))
     }
 }
 
-/// NICs at these places, each on the root bus that its address says.
-pub(super) fn build(name: &str, product: &str, speed_gbps: u64, places: Vec<Pci>) -> Shape {
-    let nic = |pci| Function {
-        pci,
-        bridges: Vec::new(),
-        numa: 0,
-        kind: Kind::Nic,
-        class: NIC_CLASS,
-        vendor: AMAZON,
-        device: 0xefa1,
-        link: Link::new("8.0 GT/s PCIe", 16),
-    };
-    let functions = places.into_iter().map(nic).collect();
-    Shape::of(name, product, speed_gbps * 1_000_000_000, functions)
+/// NICs at these places, each on the root bus that its address says, with these names, or with those of
+/// EFAs at such places.
+pub(super) fn build(
+    (name, product): (&str, &str),
+    speed_gbps: u64,
+    places: &[Pci],
+    names: &[String],
+) -> Shape {
+    // All are in range: texts were checked, and the others count from small numbers.
+    let places: Vec<PciAddress> = (places.iter())
+        .filter_map(|place| PciAddress::try_from(*place).ok())
+        .collect();
+    let functions = places.iter().map(|place| {
+        let mut nic = PciFunction::new(*place, Vec::new());
+        (nic.class, nic.vendor, nic.device) = (NIC_CLASS, AMAZON, 0xefa1);
+        nic.numa = Some(0);
+        nic.link = Link::parse("8.0 GT/s PCIe", "16");
+        nic
+    });
+    let tree = Tree::new(functions.collect(), [(0, 0)].into());
+    let bps = speed_gbps * 1_000_000_000;
+    let mut host = ofi_topo::shape::Shape::new((name, product), tree, &places, bps);
+    // As they were described, not as they are visited.
+    let place = |nic: &ShapeNic| places.iter().position(|place| *place == nic.address);
+    host.nics.sort_by_key(place);
+    for (nic, name) in host.nics.iter_mut().zip(names) {
+        nic.name.clone_from(name);
+    }
+    Shape::of(host)
 }
 
 fn number<T: core::str::FromStr + PartialOrd + From<u8> + core::fmt::Display>(

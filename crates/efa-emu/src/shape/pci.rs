@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use ofi_topo::{PciAddress, TopoError};
+
 /// Domain, bus, device and function, written `dddd:bb:dd.f` in hex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pci {
@@ -27,20 +29,25 @@ impl Pci {
             function,
         }
     }
+}
 
-    /// The name of an EFA at this place, as in the dumps of instances: `rdmap79s0` for 0000:4f:00.0.
-    /// Numbers are decimal; a domain and a function of 0 are left out.
-    #[must_use]
-    pub fn nic_name(self) -> String {
-        let domain = match self.domain {
-            0 => String::new(),
-            domain => format!("P{domain}"),
-        };
-        let function = match self.function {
-            0 => String::new(),
-            function => format!("f{function}"),
-        };
-        format!("rdma{domain}p{}s{}{function}", self.bus, self.device)
+impl From<PciAddress> for Pci {
+    /// Domains beyond 16 bits (Intel VMD) are cut: libfabric reports no more.
+    fn from(address: PciAddress) -> Self {
+        Self {
+            domain: u16::try_from(address.domain() & 0xffff).unwrap_or(0),
+            bus: address.bus(),
+            device: address.device(),
+            function: address.function(),
+        }
+    }
+}
+
+impl TryFrom<Pci> for PciAddress {
+    type Error = TopoError;
+
+    fn try_from(pci: Pci) -> Result<Self, TopoError> {
+        Self::new(pci.domain.into(), pci.bus, pci.device, pci.function)
     }
 }
 
@@ -111,18 +118,6 @@ mod tests {
             "0000:4f:00.0 ",
         ] {
             assert_eq!(bad.parse::<Pci>(), Err(NotAPciAddress), "{bad}");
-        }
-    }
-
-    #[test]
-    fn names_are_those_of_the_dumps() {
-        // hwloc dumps of p5.48xlarge, p4d.24xlarge and g5.48xlarge.
-        for (place, name) in [
-            ("0000:4f:00.0", "rdmap79s0"),
-            ("0000:10:1b.0", "rdmap16s27"),
-            ("0000:00:15.0", "rdmap0s21"),
-        ] {
-            assert_eq!(place.parse::<Pci>().unwrap().nic_name(), name);
         }
     }
 }

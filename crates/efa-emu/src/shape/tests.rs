@@ -2,7 +2,6 @@
 
 use super::Shape;
 use ofi_topo::{PciAddress, Sysfs};
-use std::path::Path;
 
 fn shape(name: &str) -> Shape {
     Shape::by_name(name).unwrap()
@@ -25,7 +24,6 @@ fn instances_have_their_nics() {
         assert_eq!(shape.nics().len(), count, "{name}");
         let bps: u64 = shape.nics().iter().map(|nic| nic.speed_bps).sum();
         assert_eq!(bps, gbps_in_all * 1_000_000_000, "{name}");
-        assert_eq!(shape.twins(), None, "{name}");
         assert_eq!(self::shape(shape.product()), shape);
     }
 }
@@ -68,7 +66,8 @@ fn custom_shapes_are_as_described() {
     assert_eq!(names(&named), ["a", "b"]);
     assert_eq!(shape("custom:").nics().len(), 1);
     let many = Shape::simple(1000);
-    assert_eq!((many.nics().len(), many.twins()), (64, None));
+    let places: std::collections::HashSet<_> = many.nics().iter().map(|nic| nic.pci).collect();
+    assert_eq!((many.nics().len(), places.len()), (64, 64));
     assert_eq!(Shape::simple(0).nics().len(), 0);
 }
 
@@ -96,71 +95,21 @@ fn shapes_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_root_says_what_the_shape_says() {
-    for name in Shape::NAMES {
-        let shape = shape(name);
-        let root = tempfile::tempdir().unwrap();
-        shape.write_root(root.path()).unwrap();
-        let sysfs = Sysfs::new(root.path());
-        assert_eq!(
-            sysfs.product_name().unwrap().as_deref(),
-            Some(shape.product())
-        );
-        for (nic, function) in shape.nics().iter().zip(functions(&shape)) {
-            assert_eq!(sysfs.node_guid(&nic.name).unwrap().0, nic.guid);
-            let address: PciAddress = nic.pci.to_string().parse().unwrap();
-            let path = sysfs.pci_path(address).unwrap();
-            assert_eq!(
-                path.components().count(),
-                5 + function.bridges.len(),
-                "{path:?}"
-            );
-            let file = |path: &Path| std::fs::read_to_string(path).unwrap();
-            let class = root.path().join("sys/class/infiniband").join(&nic.name);
-            assert_eq!(file(&class.join("device/device")).trim(), nic.device_id);
-            let device = root
-                .path()
-                .join("sys/bus/pci/devices")
-                .join(nic.pci.to_string());
-            assert_eq!(file(&device.join("vendor")).trim(), "0x1d0f");
-            assert_eq!(
-                file(&device.join("numa_node")).trim(),
-                function.numa.to_string()
-            );
-        }
-    }
-}
-
-fn functions(shape: &Shape) -> impl Iterator<Item = &super::Function> {
-    let is_nic = |function: &&super::Function| function.kind == super::Kind::Nic;
-    shape.functions.iter().filter(is_nic)
-}
-
-#[test]
-fn p5_sits_behind_its_switches() {
+fn a_root_says_what_the_nics_say() {
     let root = tempfile::tempdir().unwrap();
-    for _ in 0..2 {
-        // A root that is there already is written over.
-        shape("p5").write_root(root.path()).unwrap();
+    let two = shape("custom:pci=0000:20:1b.0+0000:10:1b.0,names=b+a,product=x9.large");
+    two.write_root(root.path()).unwrap();
+    let sysfs = Sysfs::new(root.path());
+    assert_eq!(sysfs.product_name().unwrap().as_deref(), Some("x9.large"));
+    let tree = sysfs.tree().unwrap();
+    assert_eq!(tree.functions().len(), 2);
+    for nic in two.nics() {
+        assert_eq!(sysfs.node_guid(&nic.name).unwrap().0, nic.guid);
+        let address = PciAddress::try_from(nic.pci).unwrap();
+        let function = tree.find(address).unwrap();
+        assert_eq!(format!("{:#06x}", function.device), nic.device_id);
+        assert_eq!(format!("{:#06x}", function.vendor), nic.vendor_id);
     }
-    let path = Sysfs::new(root.path())
-        .pci_path("0000:4f:00.0".parse().unwrap())
-        .unwrap();
-    assert_eq!(
-        path,
-        Path::new("/sys/devices/pci0000:44/0000:44:00.0/0000:45:00.0/0000:46:01.0/0000:4f:00.0")
-    );
-    let gpu = root.path().join("sys/bus/pci/devices/0000:53:00.0");
-    let class = std::fs::read_to_string(gpu.join("class")).unwrap();
-    assert_eq!(class.trim(), "0x030200");
-}
-
-#[test]
-fn guids_tell_the_functions_of_a_card_apart() {
-    let p5 = shape("p5");
-    let guid = |i: usize| ofi_topo::NodeGuid(p5.nics()[i].guid);
-    let card: Vec<u8> = (0..4).map(|i| guid(i).function_index()).collect();
-    assert_eq!(card, [0, 1, 2, 3]);
-    assert_eq!(guid(3).card_bus(), 0x4f);
-    assert_eq!((guid(4).card_bus(), guid(4).function_index()), (0x60, 0));
+    assert_eq!(names(&two), ["b", "a"], "in the order of the description");
+    assert_eq!(two.nics()[0].pci.bus, 0x20);
 }
