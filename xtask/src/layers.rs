@@ -62,11 +62,15 @@ const ALLOWED: &[Arrows] = &[
         &["ofi-sim", "efa-emu"],
     ),
     arrows("ofi-plugin-edge", &["ofi-net"], &[]),
-    arrows("ofi-plugin-neuron", &["ofi-plugin-edge", "ofi-net"], &[]),
+    arrows(
+        "ofi-plugin-neuron",
+        &["ofi-plugin-edge", "ofi-net"],
+        &["efa-emu"],
+    ),
     arrows(
         "ofi-plugin-nccl",
         &["ofi-plugin-edge"],
-        &["ofi-plugin-neuron"],
+        &["ofi-plugin-neuron", "efa-emu"],
     ),
     arrows(
         "ofi-tools",

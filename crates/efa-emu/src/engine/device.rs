@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use super::endpoint::Ep;
 use super::locked;
@@ -14,6 +15,9 @@ use super::process::Process;
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(2);
+
+/// How long the end of the thread is waited for.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The thread, and how it is told to end.
 static THREAD: Mutex<Option<(JoinHandle<()>, Arc<AtomicBool>)>> = Mutex::new(None);
@@ -48,14 +52,24 @@ pub(super) fn forget(process: &Process, endpoint: &Ep) {
     }
 }
 
-/// Ends the thread, and waits until it is gone.
+/// Ends the thread, and waits until it is gone, but not for long: a thread that starts needs the lock of
+/// the dynamic loader, which whoever calls may hold (a library that closes its endpoints as it is
+/// unloaded).
 pub(crate) fn stop() {
-    let thread = locked(&THREAD).take();
-    if let Some((thread, stop)) = thread {
-        stop.store(true, Ordering::Relaxed);
-        thread.thread().unpark();
-        drop(thread.join());
+    let Some((thread, stop)) = locked(&THREAD).take() else {
+        return;
+    };
+    stop.store(true, Ordering::Relaxed);
+    thread.thread().unpark();
+    let since = Instant::now();
+    while !thread.is_finished() {
+        if since.elapsed() > PATIENCE {
+            // It ends by itself: its code is never unloaded, and it holds nothing.
+            return;
+        }
+        thread::yield_now();
     }
+    drop(thread.join());
 }
 
 fn run(process: &'static Process, stop: &AtomicBool) {

@@ -101,7 +101,7 @@ impl Ep {
             setup: Mutex::new(setup),
             bound: OnceLock::new(),
             is_enabled: AtomicBool::new(false),
-            line: Mutex::default(),
+            line: Mutex::new(Line::new(limits.tx_size)),
             pending: AtomicUsize::new(0),
             receiving: Mutex::default(),
             receives: AtomicU64::new(0),
@@ -150,7 +150,9 @@ impl Ep {
         let (tx, selective) = setup.tx.clone().ok_or(e::FI_ENOCQ)?;
         let rx = setup.rx.clone().ok_or(e::FI_ENOCQ)?;
         let vector = setup.vector.clone().ok_or(e::FI_ENOAV)?;
-        let capacity = rx.capacity.min(crate::mem::layout::EVENTS);
+        // What peers did waits in the segment until it is read: as much as twice the receives.
+        let most = crate::mem::layout::EVENTS.min(2 * self.limits.rx_size);
+        let capacity = rx.capacity.min(most);
         let unsolicited = setup.unsolicited || !self.is_direct();
         let number = vector.number;
         let bound = Bound {
@@ -163,7 +165,7 @@ impl Ep {
         let queues = [Arc::clone(&bound.tx), Arc::clone(&bound.rx)];
         self.bound.set(bound).map_err(|_| e::FI_EOPBADSTATE)?;
         let shared = self.shared();
-        receives::reset(shared);
+        receives::reset(shared, self.limits.rx_size);
         shared.event_head.store(0, Ordering::Relaxed);
         shared.event_tail.store(0, Ordering::Relaxed);
         let capacity = u32::try_from(capacity).unwrap_or(1);

@@ -118,6 +118,14 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// Room for as many operations as there can be.
+    pub(crate) fn new(depth: usize) -> Self {
+        Self {
+            ops: VecDeque::with_capacity(depth),
+            ..Self::default()
+        }
+    }
+
     /// Adds an operation; `hold` later ones may overtake it.
     pub(crate) fn post(&mut self, mut op: Op, hold: u32) {
         self.posted += 1;

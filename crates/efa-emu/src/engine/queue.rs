@@ -61,7 +61,10 @@ impl Queue {
         Self {
             capacity,
             users: AtomicUsize::new(0),
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                ready: VecDeque::with_capacity(capacity.min(1024)),
+                ..State::default()
+            }),
             endpoints: RwLock::default(),
             domain,
         }
@@ -191,6 +194,7 @@ impl Queue {
             let shared = endpoint.shared();
             while state.ready.len() < wanted {
                 let Some(happened) = events::pop(shared) else {
+                    events::rewind(shared, self.domain.process.pid());
                     break;
                 };
                 if let Some((_, prov)) = happened.error {

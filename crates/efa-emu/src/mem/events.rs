@@ -33,8 +33,11 @@ pub(super) fn unpack(word: u64) -> Option<(u16, u16)> {
 }
 
 fn place(endpoint: &Endpoint, index: u64) -> &Event {
-    let masked = usize::try_from(index).unwrap_or(0) & (EVENTS - 1);
-    &endpoint.events[masked]
+    // No more places than it takes: no more pages become resident.
+    let capacity = endpoint.event_capacity.load(Ordering::Relaxed);
+    let places = u64::from(capacity).min(EVENTS as u64).next_power_of_two();
+    let masked = usize::try_from(index & (places - 1)).unwrap_or(0);
+    &endpoint.events[masked & (EVENTS - 1)]
 }
 
 /// Events that can still be added.
@@ -97,4 +100,19 @@ pub(crate) fn pop(endpoint: &Endpoint) -> Option<Happened> {
         .event_head
         .store(head.wrapping_add(1), Ordering::Release);
     Some(event)
+}
+
+/// Starts over at the front if the queue is empty and has come some way: the pages behind need not
+/// become resident, and those in front are warm. The owner only, one thread at a time.
+pub(crate) fn rewind(endpoint: &Endpoint, own_pid: u32) {
+    const SOME_WAY: u64 = 64;
+    if endpoint.event_tail.load(Ordering::Relaxed) < SOME_WAY {
+        return;
+    }
+    let _held = endpoint.lock.acquire(own_pid);
+    let tail = endpoint.event_tail.load(Ordering::Relaxed);
+    if endpoint.event_head.load(Ordering::Relaxed) == tail {
+        endpoint.event_tail.store(0, Ordering::Relaxed);
+        endpoint.event_head.store(0, Ordering::Relaxed);
+    }
 }

@@ -117,6 +117,8 @@ pub(crate) struct Receives {
     pub(crate) head: AtomicU64,
     /// Next one to be posted.
     pub(crate) tail: AtomicU64,
+    /// Places that are used, a power of two: no more pages become resident than it takes.
+    pub(crate) places: AtomicU64,
     pub(crate) entries: [Receive; RECEIVES],
 }
 

@@ -65,14 +65,29 @@ fn queue(endpoint: &Endpoint, which: Queue) -> &Receives {
 }
 
 fn place(queue: &Receives, index: u64) -> &Receive {
-    let masked = usize::try_from(index).unwrap_or(0) & (RECEIVES - 1);
-    &queue.entries[masked]
+    let places = window(queue);
+    let masked = usize::try_from(index & (places - 1)).unwrap_or(0);
+    &queue.entries[masked & (RECEIVES - 1)]
+}
+
+/// Places in use: whatever a peer wrote there, it is a number of places that there are.
+fn window(queue: &Receives) -> u64 {
+    let most = RECEIVES as u64;
+    queue.places.load(Ordering::Relaxed).clamp(1, most)
 }
 
 /// Posts a receive; `false` if its place is still taken. The owner only, one thread at a time.
 pub(crate) fn post(endpoint: &Endpoint, which: Queue, receive: &Posted) -> bool {
     let queue = queue(endpoint, which);
     let tail = queue.tail.load(Ordering::Relaxed);
+    if tail == 0 {
+        // All of them will be used in turn: their pages become resident now, not bit by bit.
+        for index in 0..window(queue) {
+            place(queue, index)
+                .state
+                .store(state::FREE, Ordering::Relaxed);
+        }
+    }
     let entry = place(queue, tail);
     if entry.state.load(Ordering::Acquire) != state::FREE {
         return false;
@@ -119,7 +134,12 @@ fn read(entry: &Receive) -> Posted {
 
 /// Indices from the first that may be posted to the tail.
 fn range(queue: &Receives) -> core::ops::Range<u64> {
-    queue.head.load(Ordering::Relaxed)..queue.tail.load(Ordering::Acquire)
+    let (head, tail) = (
+        queue.head.load(Ordering::Relaxed),
+        queue.tail.load(Ordering::Acquire),
+    );
+    // Never more than there are, whatever the numbers say.
+    head..tail.min(head.saturating_add(window(queue)))
 }
 
 /// Claims the first receive that fits a tag (any, if untagged). Under the endpoint's lock.
@@ -190,8 +210,7 @@ pub(crate) fn restore(endpoint: &Endpoint) -> bool {
     let mut in_use = false;
     for queue in &endpoint.receives {
         let tail = queue.tail.load(Ordering::Acquire);
-        let window = u64::try_from(RECEIVES).unwrap_or(0);
-        for index in tail.saturating_sub(window)..tail {
+        for index in tail.saturating_sub(window(queue))..tail {
             let entry = place(queue, index);
             if entry.state.load(Ordering::Acquire) != state::CLAIMED {
                 continue;
@@ -208,17 +227,19 @@ pub(crate) fn restore(endpoint: &Endpoint) -> bool {
     in_use
 }
 
-/// Forgets everything, before an endpoint is used again.
-pub(crate) fn reset(endpoint: &Endpoint) {
+/// Forgets everything, before an endpoint is used again with this depth of queue.
+pub(crate) fn reset(endpoint: &Endpoint, depth: usize) {
+    // As many may still be filled by slow senders as are posted.
+    let places = (2 * depth).next_power_of_two().clamp(2, RECEIVES) as u64;
     for queue in &endpoint.receives {
         let tail = queue.tail.load(Ordering::Relaxed);
-        let window = u64::try_from(RECEIVES).unwrap_or(0);
-        for index in tail.saturating_sub(window)..tail {
+        for index in tail.saturating_sub(window(queue))..tail {
             place(queue, index)
                 .state
                 .store(state::FREE, Ordering::Relaxed);
         }
         queue.head.store(0, Ordering::Relaxed);
         queue.tail.store(0, Ordering::Relaxed);
+        queue.places.store(places, Ordering::Relaxed);
     }
 }

@@ -6,7 +6,7 @@ use efa_fabric::sys::bindings::fi_rma_iov;
 use efa_fabric::sys::{bindings as b, consts as c, errno as e, ops};
 use efa_fabric::{Access, CompletionFlags, Errno, PeerAddr, Posted, Sink, Source, Target};
 
-use crate::side::{Actor, Memory, Side};
+use crate::side::{Actor, Event, Memory, Side};
 
 const BAD_RKEY: (i32, i32) = (e::FI_EINVAL, 7);
 const BAD_LKEY: (i32, i32) = (e::FI_EINVAL, 5);
@@ -153,7 +153,7 @@ pub(crate) fn bad_remote_keys(actor: &Actor<'_>) {
     }
     for target in bad {
         let context = pair.side.write(pair.memory.source(1000), Some(1), target);
-        let crate::side::Event::Failed(error) = pair.side.one() else {
+        let Event::Failed(error) = pair.side.one() else {
             panic!("{target:?} is good");
         };
         assert_eq!(
@@ -241,11 +241,13 @@ pub(crate) fn strangers(actor: &Actor<'_>) {
         side.one().done();
     } else {
         side.recv(memory.sink(0, 100));
-        assert_eq!(side.one().done().len(), 10);
+        // Where strangers may write, that may have come as well by now.
+        let count = if actor.is_direct() { 1 } else { 2 };
+        let events = side.wait(count).into_iter().map(Event::done);
+        let mut seen: Vec<(usize, u64)> = events.map(|e| (e.len(), e.data())).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [(10, 0), (100, 1)][..count]);
         actor.link.meet();
-        if !actor.is_direct() {
-            assert_eq!(side.one().done().data(), 1);
-        }
         side.av.insert(&theirs).expect("insert");
         actor.link.meet();
         assert_eq!(side.one().done().data(), 2);
