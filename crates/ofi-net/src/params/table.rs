@@ -148,7 +148,7 @@ const fn choice(
     }
 }
 
-const TUNER: Status = Status::NoEffect("the tuner belongs to the NCCL plugin");
+const TUNER: Status = Status::NoEffect("there is no tuner here");
 const LATER: Status = Status::NoEffect("it belongs to a later generation of the plugin");
 const NO_MUTEX: Status = Status::NoEffect("there are no pthread mutexes to check");
 const NO_CUDA: Status = Status::NoEffect("flushes are local reads, never CUDA calls");

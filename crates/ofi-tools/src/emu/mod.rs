@@ -31,7 +31,7 @@ const LEFT_OPEN: u8 = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct EmuArgs {
-    /// p4d, p5, p5en, trn1, trn2, or custom:nics=4,speed=100,pci=0000:10:1b.0+..,names=a+..,product=..
+    /// p4d, p5, p5en, p3dn, g5, c5n, trn1, trn2, or custom:nics=4,speed=100,pci=0000:10:1b.0+..,names=a+..,product=..
     #[arg(long, default_value = "custom:nics=4")]
     shape: String,
     /// Everything random follows from it [default: another one each time, printed]
