@@ -17,8 +17,8 @@ static int goes_round_late(void)
     return strstr(chosen_provider, "ofi_rxm") != NULL;
 }
 
-/* Ids are taken in turn by communicators of all kinds, and the table's slot of an id keeps the most that one
- * of them needed: some bytes a connection more, fewer and fewer, none after some twenty thousand. */
+/* Seen: some bytes a connection more, fewer and fewer, almost none after some twenty thousand. Presumably the
+ * table's slot of an id keeps the most that one of its communicators needed. */
 enum { SLACK_BYTES = 32768 };
 
 static long resident_pages(void)
