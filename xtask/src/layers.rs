@@ -74,7 +74,15 @@ const ALLOWED: &[Arrows] = &[
     ),
     arrows(
         "ofi-tools",
-        &["ofi-rdma", "ofi-sendrecv", "ofi-trace", "efa-emu"],
+        &[
+            "efa-fabric",
+            "ofi-net",
+            "ofi-rdma",
+            "ofi-sched",
+            "ofi-sendrecv",
+            "ofi-trace",
+            "efa-emu",
+        ],
         &[],
     ),
     arrows(

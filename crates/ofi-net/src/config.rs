@@ -197,7 +197,8 @@ impl Config {
 
     /// Entries of a completion queue: as asked, and no fewer than the receives that can be posted on its
     /// rail and some sends need. A queue that overruns loses completions for good (trap 34, `fi_cq(3)`).
-    pub(crate) fn cq_depth(&self) -> usize {
+    #[must_use]
+    pub fn cq_depth(&self) -> usize {
         let eager = self.eager_max.map_or(0, |_| self.posted_eager.1);
         let floor = self.posted_control.1 + eager + CQ_SENDS;
         self.cq_entries.max(floor)

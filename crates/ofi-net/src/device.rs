@@ -128,6 +128,11 @@ impl Device {
         )
     }
 
+    /// What its rails are opened with.
+    pub(crate) fn infos(&self) -> &[InfoBuf] {
+        &self.rails
+    }
+
     /// Rails that it has.
     pub(crate) fn rails(&self) -> usize {
         self.rails.len()

@@ -26,6 +26,7 @@ use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
 use crate::twins::Twins;
 use core::mem::ManuallyDrop;
+use efa_fabric::InfoBuf;
 use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
 use std::sync::Arc;
 
@@ -190,6 +191,19 @@ impl Transport {
     #[must_use]
     pub fn traffic_class(&self, number: Option<u32>) -> Option<TrafficClass> {
         self.said.class(number, &*self.log)
+    }
+
+    /// libfabric's entries of the rails of a device, in order: what a tool opens the same endpoints
+    /// with. Empty under SENDRECV.
+    ///
+    /// # Errors
+    /// An index beyond [`Transport::devices`]; in the child of a fork.
+    pub fn rails(&self, dev: usize) -> Result<&[InfoBuf], NetError> {
+        self.alive()?;
+        match &*self.sendrecv {
+            Some(_) => Ok(&[]),
+            None => Ok(self.device(dev)?.infos()),
+        }
     }
 
     /// What its devices speak.

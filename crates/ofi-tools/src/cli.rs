@@ -28,6 +28,14 @@ pub(crate) enum Command {
     /// Ends with status 0 if all is well, 1 if a rank failed or bytes were wrong, 2 for a bad
     /// command line, 3 if something did not move or took too long.
     Perf(Box<PerfArgs>),
+    /// Measures libfabric's own operations, with no plugin, and a plugin beside them
+    ///
+    /// The operations of the protocol's messages (--wire), on the rails that the transport would open,
+    /// between two processes on this machine; with --plugin the plugin moves the same messages, in
+    /// turn, and the table shows its share. Messages are counted, not told apart: the raw figures are a
+    /// bound. With fewer than two free cores what is measured is the scheduler. Ends with status 0, 1 if a run failed, 2 for a bad command
+    /// line, 3 if something did not move or took too long.
+    Raw(Box<crate::raw::RawArgs>),
     /// Shows wire traces: what went over each rail, decoded
     ///
     /// Processes that run with `OFI_NCCL_TRACE_FILE=PATH` set write them (%p in it is the process id, %h
@@ -61,6 +69,12 @@ pub(crate) struct RankArgs {
 /// A list of sizes.
 #[derive(Debug, Clone)]
 pub(crate) struct Sizes(Vec<usize>);
+
+impl Sizes {
+    pub(crate) fn list(&self) -> &[usize] {
+        &self.0
+    }
+}
 
 impl FromStr for Sizes {
     type Err = String;
@@ -263,6 +277,7 @@ impl PerfArgs {
             timeout: self.timeout,
             stall: self.stall,
             env: self.env.clone(),
+            raw: None,
         })
     }
 
@@ -273,13 +288,6 @@ impl PerfArgs {
             .and_then(|s| s.0.iter().max().copied())
             .unwrap_or(0);
         let windows = self.window.iter();
-        let within = |what: &str, is: usize, from: usize, to: usize| {
-            if (from..=to).contains(&is) {
-                Ok(())
-            } else {
-                Err(format!("{what} is {is}; it can be {from} to {to}"))
-            }
-        };
         within("the number of ranks", ranks, 2, MAX_WORLD)?;
         within("--comms", self.comms, 1, 256)?;
         within("the largest of --sizes", largest, 0, MAX_MESSAGE)?;
@@ -314,6 +322,15 @@ impl PerfArgs {
         };
         each("--symbol", self.symbol.len())?;
         each("--flavor", self.flavor.len())
+    }
+}
+
+/// The error is text for the user.
+pub(crate) fn within(what: &str, is: usize, from: usize, to: usize) -> Result<(), String> {
+    if (from..=to).contains(&is) {
+        Ok(())
+    } else {
+        Err(format!("{what} is {is}; it can be {from} to {to}"))
     }
 }
 

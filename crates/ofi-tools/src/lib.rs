@@ -7,15 +7,16 @@
 //! perf     the first process: who is who, hub, verdict
 //!   coord    how ranks meet, agree and end together (hub, link, board, launch)
 //!   bench    what a rank does (mesh, flows, check, collectives)
-//!     abi      the plugin's C ABI; all unsafe code is there
+//!     abi      the plugin's C ABI; all unsafe code is there and in raw/posts
 //!   report   table, JSON, SVG, live line; all printing is there
+//! raw      the same operations without a plugin, straight on libfabric, and a plugin beside them
 //! trace    reads wire traces
 //! emu      runs a command on emulated EFAs
 //! size     byte counts as people write them
 //! ```
 //!
-//! Non-goals: it is no job scheduler, no MPI, and it loads no libfabric: all that `ofi perf` sees of a
-//! network is a plugin's table; `ofi emu` only sets variables for others.
+//! Non-goals: it is no job scheduler, no MPI, and all that `ofi perf` sees of a network is a plugin's
+//! table: only `ofi raw` loads a libfabric. `ofi emu` only sets variables for others.
 
 mod abi;
 mod bench;
@@ -23,6 +24,7 @@ mod cli;
 mod coord;
 mod emu;
 mod perf;
+mod raw;
 mod report;
 mod size;
 mod trace;
@@ -45,6 +47,7 @@ pub fn run() -> ExitCode {
     };
     match cli.command {
         cli::Command::Perf(args) => perf::run(&args),
+        cli::Command::Raw(args) => raw::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
         cli::Command::Emu(args) => emu::run(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),

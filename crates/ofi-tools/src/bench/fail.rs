@@ -114,6 +114,16 @@ pub(crate) enum Fail {
     NoHandle { from: usize, to: usize },
     #[error("a plan without a plugin: a fault of this tool")]
     NoPlugin,
+    #[error("{0}")]
+    Raw(String),
+    #[error("an operation failed: {0}")]
+    Completion(String),
+    #[error(
+        "device {device} speaks SENDRECV here, which has no raw equivalent\n  likely: it has one NIC\n  try: OFI_NCCL_PROTOCOL=RDMA"
+    )]
+    NoRails { device: usize },
+    #[error("this rank has {ours} rails and the other has {theirs}")]
+    Rails { ours: usize, theirs: usize },
     #[error(transparent)]
     Control(#[from] ControlError),
 }

@@ -13,7 +13,7 @@
 //! ```
 
 mod alltoall;
-mod bandwidth;
+pub(crate) mod bandwidth;
 mod check;
 mod collective;
 mod context;
@@ -23,7 +23,7 @@ mod exchange;
 mod fail;
 mod flow;
 mod latency;
-mod measure;
+pub(crate) mod measure;
 mod mesh;
 mod payload;
 pub(crate) mod plan;
@@ -31,3 +31,5 @@ pub(crate) mod rank;
 mod ring;
 #[cfg(test)]
 mod test_net;
+
+pub(crate) use fail::Fail;

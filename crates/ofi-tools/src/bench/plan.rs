@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::abi::Flavor;
+use crate::raw::plan::Wire;
 
 /// What is measured or checked.
 #[derive(
@@ -200,9 +201,49 @@ pub(crate) struct Plan {
     pub(crate) timeout: f64,
     pub(crate) stall: f64,
     pub(crate) env: Vec<Override>,
+    /// No plugin: these operations, straight on libfabric.
+    pub(crate) raw: Option<Wire>,
 }
 
 impl Plan {
+    /// Two ranks, no plugin yet, and what `ofi perf` does when nothing is said.
+    pub(crate) fn of_two() -> Self {
+        Self {
+            ranks: 2,
+            plugins: Vec::new(),
+            symbols: Vec::new(),
+            flavors: Vec::new(),
+            devices: vec![0],
+            comms: 1,
+            modes: Vec::new(),
+            sizes: Vec::new(),
+            windows: Vec::new(),
+            random_sizes: false,
+            iters: None,
+            seconds: 0.25,
+            check: false,
+            check_plan: CheckPlan {
+                messages: 0,
+                max_size: 0,
+                truncate: false,
+                lax_sizes: false,
+                pauses: false,
+            },
+            flush: false,
+            element: Element::F32,
+            slice: 256 << 10,
+            pool: 32 << 20,
+            pairs: Pairs::First,
+            yielding: Yield::Auto,
+            seed: 1,
+            log: Log::Warn,
+            timeout: 120.0,
+            stall: 30.0,
+            env: Vec::new(),
+            raw: None,
+        }
+    }
+
     pub(crate) fn sizes_of(&self, mode: Mode) -> Vec<usize> {
         if self.sizes.is_empty() {
             mode.default_sizes()

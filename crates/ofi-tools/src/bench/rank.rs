@@ -9,6 +9,7 @@ use super::plan::{Mode, Plan};
 use super::{bandwidth, check, collective, latency};
 use crate::abi::{Device, Plugin, logger};
 use crate::coord::{ControlError, Link, stream::Stream};
+use crate::raw;
 use crate::report::out;
 use crate::report::row::Summary;
 
@@ -23,7 +24,11 @@ pub(crate) fn run(stream: Stream, rank: usize, world: usize, job: String) -> boo
         }
     };
     logger::configure(u32::try_from(rank).unwrap_or(u32::MAX), plan.log.level());
-    let result = work(&link, &plan).and_then(|summary| Ok(link.done(summary)?));
+    let worked = match plan.raw {
+        Some(wire) => raw::rank::work(&link, &plan, wire),
+        None => work(&link, &plan),
+    };
+    let result = worked.and_then(|summary| Ok(link.done(summary)?));
     result.unwrap_or_else(|fail| {
         link.failed(fail.to_string());
         false
@@ -166,13 +171,13 @@ fn speed(mbps: i32) -> String {
     }
 }
 
-fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     name.trim().to_owned()
 }
 
 /// `VmHWM` of proc(5); 0 where it cannot be read.
-fn peak_memory_kib() -> u64 {
+pub(crate) fn peak_memory_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
     line.and_then(|l| l.split_whitespace().next()?.parse().ok())

@@ -38,7 +38,7 @@ pub(crate) struct Row {
 }
 
 /// What a rank says when it is through.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Summary {
     pub(crate) host: String,
     pub(crate) plugin: String,
