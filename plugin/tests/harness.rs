@@ -117,10 +117,6 @@ pub(crate) fn library(file: &str, variable: &str) -> PathBuf {
 /// Runs a program for each provider: its first arguments are the shared objects. `settings` are
 /// environment variables.
 pub(crate) fn run(plugins: &[PathBuf], name: &str, arguments: &[&str], settings: &[(&str, &str)]) {
-    let Some(binary) = program(name) else {
-        println!("skipped: {name} (no C compiler)");
-        return;
-    };
     let providers = std::env::var("OFI_TEST_PROVIDERS").unwrap_or_else(|_| "tcp,shm".to_owned());
     for provider in providers.split(',') {
         // Connecting is over when its message has left, which on EFA needs nobody's accept.
@@ -129,23 +125,56 @@ pub(crate) fn run(plugins: &[PathBuf], name: &str, arguments: &[&str], settings:
             println!("skipped: {name} over SENDRECV on efa: a connect there does not wait");
             continue;
         }
-        let mut command = Command::new(&binary);
-        command
-            .args(plugins)
-            .args(arguments)
-            .env("FI_PROVIDER", provider)
-            .env("OFI_NCCL_EXCLUDE_TCP_IF", "")
-            // With one NIC a device it would be SENDRECV; `settings` say so where that is meant.
-            .env("OFI_NCCL_PROTOCOL", "RDMA");
-        if provider == "efa" {
-            emulate(&mut command);
-        }
-        command.envs(settings.iter().copied());
-        judge(
-            &[&[name], arguments, &["on", provider]].concat().join(" "),
-            &output(command),
-        );
+        run_on(provider, (plugins, name, arguments), |command| {
+            command.envs(settings.iter().copied());
+        });
     }
+}
+
+/// Runs a program on one provider: the shared objects, its name, what else it is given; `change` has the
+/// last word on its environment.
+pub(crate) fn run_on(
+    provider: &str,
+    (plugins, name, arguments): (&[PathBuf], &str, &[&str]),
+    change: impl FnOnce(&mut Command),
+) {
+    let Some(binary) = program(name) else {
+        println!("skipped: {name} (no C compiler)");
+        return;
+    };
+    let mut command = Command::new(&binary);
+    command
+        .args(plugins)
+        .args(arguments)
+        .env("FI_PROVIDER", provider)
+        .env("OFI_NCCL_EXCLUDE_TCP_IF", "")
+        // With one NIC a device it would be SENDRECV; the settings say so where that is meant.
+        .env("OFI_NCCL_PROTOCOL", "RDMA");
+    if provider == "efa" {
+        emulate(&mut command);
+    }
+    change(&mut command);
+    judge(
+        &[&[name], arguments, &["on", provider]].concat().join(" "),
+        &output(command),
+    );
+}
+
+/// Whether the libfabric that a plugin finds is older: as a start on shm says it.
+pub(crate) fn libfabric_is_below(plugin: &Path, version: (u32, u32)) -> bool {
+    let Some(binary) = program("start") else {
+        return false;
+    };
+    let mut command = Command::new(binary);
+    command.arg(plugin).arg("healthy");
+    command
+        .env("FI_PROVIDER", "shm")
+        .env("OFI_TEST_VERBOSE", "1");
+    let text = String::from_utf8_lossy(&output(command).stderr).into_owned();
+    let told = text.split("NET/OFI libfabric ").nth(1).unwrap_or_default();
+    let mut numbers = told.split(['.', ',']).map_while(|part| part.parse().ok());
+    let found = numbers.next().zip(numbers.next());
+    found.is_some_and(|found| found < version)
 }
 
 /// Shows a program one emulated EFA, in whichever libfabric.

@@ -8,6 +8,7 @@
 use crate::config::Config;
 use crate::domain::{Domain, Plan, Seat};
 use crate::early::{self, Moves};
+use crate::efa;
 use crate::error::{Code, NetError};
 use crate::log::Log;
 use crate::owners::{Owner, Owners};
@@ -19,7 +20,7 @@ use crate::startup::{Phase, Startup};
 use crate::topology::Topology;
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
-use efa_fabric::{Info, InfoBuf, Library};
+use efa_fabric::{Caps, Info, InfoBuf, Library};
 use ofi_rdma::{CommKey, EpName};
 use ofi_topo::DeviceGroup;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,6 +43,33 @@ pub(crate) struct Devices {
     pub(crate) list: Vec<Device>,
     /// NCCL's topology file, where a device has several NICs.
     pub(crate) nccl_file: Option<String>,
+}
+
+impl Devices {
+    /// Whether they were chosen from a list for both protocols of a provider that may have another fabric
+    /// for RDMA alone: EFA, whose two fabrics cannot talk to each other (decision 15).
+    pub(crate) fn may_be_another_fabric(&self) -> bool {
+        let mut rails = self.list.iter().flat_map(|device| &device.rails);
+        rails.any(|info| efa::is_efa(info) && info.caps().contains(Caps::TAGGED))
+    }
+
+    /// Tries whether RDMA works on the first NIC, where that is not sure, and learns what only an endpoint
+    /// tells. The NICs are of one provider and alike, so that one speaks for all.
+    ///
+    /// # Errors
+    /// What keeps an endpoint from being opened, or RDMA from being used.
+    pub(crate) fn probe(&mut self, config: &Config) -> Result<(), NetError> {
+        let first = self.list.first().and_then(|device| device.rails.first());
+        let Some(first) = first.filter(|info| efa::is_efa(info)) else {
+            return Ok(());
+        };
+        if let Some(bytes) = efa::probe(first, config)? {
+            for device in &mut self.list {
+                device.properties.max_write_inline_bytes = bytes;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a domain is opened with.

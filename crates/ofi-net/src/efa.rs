@@ -19,26 +19,27 @@ pub(crate) fn inject_max(info: &Info) -> Option<usize> {
     is_efa(info).then(|| info.inject_size())
 }
 
-/// Most bytes of an inline one-sided write. EFA takes fewer by a write than by a message, and an
-/// endpoint says how many (`FI_OPT_INJECT_RMA_SIZE`, `fi_endpoint(3)`, from libfabric 1.22 on);
-/// nobody else here knows the option (tcp, net and shm of 1.17, 1.22 and 2.5 asked).
+/// Opens an endpoint of a NIC for RDMA and closes it, which is the only way to learn whether it can be
+/// used, and how long an inline one-sided write may be: EFA takes fewer bytes by a write than by a message,
+/// and says how many of an endpoint only (`FI_OPT_INJECT_RMA_SIZE`, `fi_endpoint(3)`, from libfabric 1.22
+/// on). `None`: as long as by a message. The reference tries an endpoint at init too (protocol 2d.1).
+///
+/// Nobody else needs it: their endpoints know no such option (tcp, net and shm of 1.17, 1.22 and 2.5 asked).
+///
+/// # Errors
+/// [`Code::DeviceOpen`] with the provider's number and text; what [`prepare`] refuses.
 ///
 /// # Costs
-/// On EFA it opens and closes an endpoint.
-pub(crate) fn inline_write_max(info: &Info) -> usize {
-    if !is_efa(info) {
-        return info.inject_size();
-    }
-    // A NIC that cannot be opened says why when it is used.
-    asked(info)
-        .unwrap_or_default()
-        .unwrap_or_else(|| info.inject_size())
-}
-
-fn asked(info: &Info) -> Result<Option<usize>, FabricError> {
-    let fabric = Fabric::open(info)?;
-    let domain = Domain::open(&fabric, info)?;
-    Endpoint::open(&domain, info)?.get_size(SizeOption::InjectRmaSize)
+/// An endpoint opened and closed.
+pub(crate) fn probe(info: &Info, config: &Config) -> Result<Option<usize>, NetError> {
+    let failed = |error: FabricError| {
+        NetError::fabric(Code::DeviceOpen, &error).context(info.domain_name().to_owned())
+    };
+    let fabric = Fabric::open(info).map_err(failed)?;
+    let domain = Domain::open(&fabric, info).map_err(failed)?;
+    let setup = Endpoint::open(&domain, info).map_err(failed)?;
+    prepare(&setup, info, config)?;
+    setup.get_size(SizeOption::InjectRmaSize).map_err(failed)
 }
 
 /// Sets the options of an endpoint that is not enabled yet, and checks what the protocol builds on

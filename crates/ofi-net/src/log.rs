@@ -5,6 +5,8 @@
 //! message that goes well; a line is one line, without a newline at its end.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 
 /// How much a line matters. The numbers are those of the loggers that collectives libraries pass in
 /// (protocol 2a.2).
@@ -75,6 +77,35 @@ impl Log for NoLog {
     }
 
     fn log(&self, _: Level, _: Subsys, _: &'static str, _: u32, _: &str) {}
+}
+
+/// Passes on each line once: for work that is done twice and may say the same twice.
+pub(crate) struct Once<'a> {
+    log: &'a dyn Log,
+    said: Mutex<HashSet<String>>,
+}
+
+impl<'a> Once<'a> {
+    pub(crate) fn new(log: &'a dyn Log) -> Self {
+        Self {
+            log,
+            said: Mutex::default(),
+        }
+    }
+}
+
+impl Log for Once<'_> {
+    fn enabled(&self, level: Level) -> bool {
+        self.log.enabled(level)
+    }
+
+    fn log(&self, level: Level, subsys: Subsys, file: &'static str, line: u32, text: &str) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.insert(text.to_owned()) {
+            drop(said);
+            self.log.log(level, subsys, file, line, text);
+        }
+    }
 }
 
 /// Writes one line at `level`, with the caller's place. The text is made only when it is wanted.

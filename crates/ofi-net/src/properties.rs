@@ -8,7 +8,6 @@ use ofi_topo::{PciAddress, Sysfs};
 
 use crate::config::Config;
 use crate::dmabuf;
-use crate::efa;
 use crate::select::Nic;
 
 /// Communicators a device can have: ids on the wire have 18 bits (protocol 2c.1).
@@ -76,7 +75,7 @@ impl Properties {
             max_comms: MAX_COMMS,
             max_recvs: 1,
             max_message_bytes: max_message_bytes(nics),
-            max_write_inline_bytes: efa::inline_write_max(&leader.info),
+            max_write_inline_bytes: leader.info.inject_size(),
             max_mr_key_bytes: leader.key_bytes,
             rma_supported: nics.iter().all(|nic| nic.virtual_addresses),
         })

@@ -9,7 +9,7 @@
 use crate::config::{Config, Protocol};
 use crate::device::{Device, Devices};
 use crate::error::{Code, NetError};
-use crate::log::{self, Log, Subsys};
+use crate::log::{self, Log, Once, Subsys};
 use crate::sendrecv::SendRecv;
 use crate::startup::{Phase, Startup};
 use efa_fabric::Library;
@@ -49,13 +49,18 @@ pub(crate) fn discover(
         config,
         library,
         startup,
+        // Looked at for both protocols, the same NICs would be told of twice.
+        once: Once::new(&**log),
         log,
     };
-    let (found, why) = match decided(config) {
+    let (mut found, why) = match decided(config) {
         Some((Protocol::Rdma, why)) => (finder.rdma(false).map(Found::Rdma)?, why),
         Some((Protocol::SendRecv, why)) => (finder.sendrecv(false).map(Found::SendRecv)?, why),
         None => finder.by_nics()?,
     };
+    if let Found::Rdma(devices) = &mut found {
+        startup.time(Phase::Devices, || devices.probe(config))?;
+    }
     log::info(&**log, Subsys::Init, || {
         let protocol = found.protocol();
         format!("protocol {protocol}: {why}; peers have to speak it too (OFI_NCCL_PROTOCOL)")
@@ -78,30 +83,43 @@ fn decided(config: &Config) -> Option<(Protocol, String)> {
     ))
 }
 
+/// Whether the user gives devices several rails, which decides for RDMA where it can be had.
+fn has_several_by_hand(config: &Config) -> bool {
+    let groups = config.nic_groups.as_deref();
+    config.force_num_rails.is_some_and(|rails| rails > 1)
+        || groups.is_some_and(|groups| groups.contains(','))
+}
+
 /// What looking for devices takes.
 struct Finder<'a> {
     config: &'a Config,
     library: &'static Library,
     startup: &'a mut Startup,
+    once: Once<'a>,
     log: &'a Arc<dyn Log>,
 }
 
 impl Finder<'_> {
     fn rdma(&mut self, open: bool) -> Result<Devices, NetError> {
-        Device::discover((self.config, open), self.library, self.startup, &**self.log)
+        Device::discover((self.config, open), self.library, self.startup, &self.once)
     }
 
     fn sendrecv(&mut self, open: bool) -> Result<SendRecv, NetError> {
-        SendRecv::discover((self.config, open), self.library, self.startup, self.log)
+        let devices =
+            SendRecv::discover((self.config, open), self.library, self.startup, &self.once);
+        Ok(SendRecv::new(devices?, self.log))
     }
 
     /// RDMA only pays where a device has several NICs, and that is where the reference chooses it.
     fn by_nics(&mut self) -> Result<(Found, String), NetError> {
-        let found = self.rdma(true);
+        let mut found = self.rdma(!has_several_by_hand(self.config));
         let lists = found.iter().flat_map(|devices| &devices.list);
         let most = lists.map(Device::rails).max().unwrap_or(0);
         if most > 1 {
             let why = format!("devices have up to {most} rails");
+            if found.as_ref().is_ok_and(Devices::may_be_another_fabric) {
+                found = self.rdma(false);
+            }
             return Ok((Found::Rdma(found?), why));
         }
         // Settings that contradict themselves or the NICs are about RDMA: to speak something else instead

@@ -8,11 +8,17 @@
 //!                                +- FI_ENODATA: the next set
 //! ```
 //!
-//! If what remains has no virtual addresses it is asked for once more with `FI_MR_BASIC`, which gives
-//! them on tcp, rxm and net. Names of providers decide nothing but: EFA before others while
+//! If what remains has no virtual addresses it is taken with `FI_MR_BASIC`, which gives them on tcp, rxm
+//! and net: their entries are the same but for that mode, so that it is set without a query; others are
+//! asked for once more. Names of providers decide nothing but: EFA before others while
 //! `FI_PROVIDER` is unset, the version gate of EFA, and the tcp filters.
+//!
+//! A start that works asks twice at most, whichever provider and protocol: exact, and with both protocols in
+//! one set. There is a third query where the provider has no memory of devices *and* either lacks tagged
+//! messages or RMA altogether, or is EFA with several NICs near an accelerator in an instance of no known
+//! type: there only another query tells `efa-direct` from `efa`.
 
-use efa_fabric::{InfoBuf, Library, Version};
+use efa_fabric::{InfoBuf, Library, MrMode, Version};
 use ofi_topo::PciAddress;
 
 use crate::config::Config;
@@ -47,6 +53,8 @@ pub struct Nic {
     pub pci: Option<PciAddress>,
     /// Link speed in bits per second; 0 when nobody knows.
     pub speed_bps: u64,
+    /// An interface of the IP stack that reaches this host only.
+    pub loopback: bool,
     /// Remote addresses are virtual addresses; else offsets into the region.
     pub virtual_addresses: bool,
     /// The provider chooses memory keys; else we do.
@@ -156,6 +164,9 @@ trait Source {
     type Entry;
 
     fn query(&mut self, ask: &Ask) -> Result<Vec<Found<Self::Entry>>, QueryFailed>;
+
+    /// The entry with these modes of registration.
+    fn with_modes(&self, found: Found<Self::Entry>, modes: MrMode) -> Found<Self::Entry>;
 }
 
 /// What entries are held against.
@@ -194,8 +205,9 @@ fn choose<S: Source>(
     ))
 }
 
-/// Asks once more with `FI_MR_BASIC` when the entries lack virtual addresses; what is there is kept
-/// when that gives nothing better (offset addressing works too, decision 15).
+/// Takes the entries with `FI_MR_BASIC` when they lack virtual addresses (decision 15): as they are where
+/// they are interfaces of the IP stack, of which it is known what a query would answer; else by asking, and
+/// what is there is kept when that gives nothing better (offset addressing works too).
 fn with_virtual_addresses<S: Source>(
     rules: &Rules<'_>,
     (source, ask): (&mut S, &Ask),
@@ -207,8 +219,11 @@ fn with_virtual_addresses<S: Source>(
     let Some(provider) = lacking.map(|first| first.candidate.provider.clone()) else {
         return kept;
     };
-    if ask.is_basic() {
-        return kept;
+    if let Some(known) = known_modes(rules, &kept) {
+        let known = kept
+            .into_iter()
+            .map(|found| source.with_modes(found, known));
+        return known.collect();
     }
     let Ok(mut again) = source.query(&ask.basic()) else {
         return kept;
@@ -218,6 +233,18 @@ fn with_virtual_addresses<S: Source>(
         Ok(better) if better.iter().all(|found| found.candidate.virtual_addresses) => better,
         _ => kept,
     }
+}
+
+/// The modes that give entries virtual addresses, where that is known without a query.
+fn known_modes<E>(rules: &Rules<'_>, kept: &[Found<E>]) -> Option<MrMode> {
+    let first = &kept.first()?.candidate;
+    if kept.iter().all(|found| found.candidate.is_ip_interface()) {
+        return Some(MrMode::BASIC);
+    }
+    // Those of EFA are virtual always. It does not say so to who has no use for remote access, and a flush
+    // reads from ourselves.
+    let of_target = MrMode::VIRT_ADDR | MrMode::ALLOCATED | MrMode::PROV_KEY;
+    (rules.tagged && filter::is_efa(first)).then(|| first.mr_mode | of_target)
 }
 
 fn nic(config: &Config, found: Found<InfoBuf>) -> Result<Nic, NetError> {
@@ -234,6 +261,7 @@ fn nic(config: &Config, found: Found<InfoBuf>) -> Result<Nic, NetError> {
         is_aws: device.and_then(|nic| nic.vendor_id()).is_some_and(is_aws),
         message_bytes_max: entry.max_msg_size(),
         info: entry,
+        loopback: link::is_loopback(&config.fs_root, &candidate.domain),
         pci,
         speed_bps,
         virtual_addresses: candidate.virtual_addresses,

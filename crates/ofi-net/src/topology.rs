@@ -44,7 +44,12 @@ impl Topology {
             .map(|numbered| with_guid(config, numbered))
             .collect();
         let near = group_near(&described, &tree, config.group_by).map_err(refused)?;
-        let grouping = near.force_rails(forced).map_err(refused)?;
+        // Of NICs without a place those of one speed are alike; the loopback interface is like none.
+        let joined = near.join_alike(forced, |index| {
+            let nic = nics.get(index).filter(|nic| !nic.loopback)?;
+            nic.pci.is_none().then_some(nic.speed_bps)
+        });
+        let grouping = joined.force_rails(forced).map_err(refused)?;
         for remark in &grouping.remarks {
             tell(remark, (nics, forced), log);
         }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Lines, Side, config, on_each_provider, on_providers, say, sendrecv};
+use common::{Lines, Side, config, on_each_provider, sendrecv};
 use ofi_net::log::{Level, Log};
 use ofi_net::{Code, Config, Protocol, Transport};
 use std::sync::Arc;
@@ -15,6 +15,8 @@ fn quiet_and_quick(settings: &Config) {
     let queries = first.net.startup().queries;
     let lines = first.log.at(Level::Info);
     assert!((1..=2).contains(&queries), "{queries} queries: {lines:?}");
+    let about = lines.iter().filter(|line| line.starts_with("libfabric "));
+    assert_eq!(about.count(), 1, "the provider is told of once: {lines:?}");
     let second = Side::new(settings.clone());
     assert_eq!(second.net.startup().queries, 0);
     for side in [&first, &second] {
@@ -51,14 +53,14 @@ fn open() {
     };
     quiet_and_quick(&undecided);
     assert_eq!(Side::new(undecided).net.protocol(), Protocol::SendRecv);
-    // What was found for both serves RDMA as well.
+    // Rails by hand decide for RDMA, which need not have been asked for alone yet.
     let several = Config {
         protocol: None,
         ..config(2)
     };
     let side = Side::new(several);
     assert_eq!(side.net.protocol(), Protocol::Rdma);
-    assert_eq!(side.net.startup().queries, 0);
+    assert!(side.net.startup().queries <= 1);
     let (send, recv) = common::connect(&side.net, &side.net);
     side.net.close_send(send).unwrap();
     side.net.close_recv(recv).unwrap();
@@ -66,15 +68,52 @@ fn open() {
 
 #[test]
 fn an_open_protocol_starts_quietly_with_two_queries() {
-    let name = "an_open_protocol_starts_quietly_with_two_queries";
-    let is_known = |provider: &str| {
-        let skipped = provider == "efa";
-        if skipped {
-            say("skipped: EFA in an instance of no known type, which takes a third query");
-        }
-        !skipped
+    on_each_provider("an_open_protocol_starts_quietly_with_two_queries", open);
+}
+
+/// What a user has who sets nothing, where libfabric has no EFA and where it has: a protocol chosen, or
+/// none, and the provider that libfabric lists first.
+fn nobody_says_anything() {
+    let unset = |config: Config| Config {
+        fi_provider: None,
+        force_num_rails: None,
+        ..config
     };
-    on_providers(name, is_known, open);
+    for protocol in [None, Some(Protocol::Rdma), Some(Protocol::SendRecv)] {
+        let config = unset(Config {
+            protocol,
+            ..config(1)
+        });
+        // Each as the first of its process, as far as libfabric's answers go.
+        if std::env::var("OFI_NET_TEST_PROTOCOL").as_deref() == Ok(&format!("{protocol:?}")) {
+            quiet_and_quick(&config);
+            let side = Side::new(config);
+            assert_eq!(side.net.protocol(), protocol.unwrap_or(Protocol::SendRecv));
+            let one_sided = protocol == Some(Protocol::Rdma);
+            let properties = side.net.properties(0).unwrap();
+            assert_eq!(properties.rma_supported, one_sided, "virtual addresses");
+        }
+    }
+}
+
+#[test]
+fn without_a_named_provider_a_start_asks_twice_at_most() {
+    let name = "without_a_named_provider_a_start_asks_twice_at_most";
+    if std::env::var_os("OFI_NET_TEST_PROTOCOL").is_some() {
+        return nobody_says_anything();
+    }
+    for provider in ["", "efa"] {
+        for protocol in ["None", "Some(Rdma)", "Some(SendRecv)"] {
+            let mut command = common::child(name, provider);
+            command.env_remove("FI_PROVIDER");
+            command.env("OFI_NET_TEST_PROTOCOL", protocol);
+            let output = command.output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{protocol}: {text}\n{errors}");
+            assert!(text.contains("1 passed"), "{text}");
+        }
+    }
 }
 
 /// Nothing is left: the block in the log has every set that was tried and a reason for every entry, and

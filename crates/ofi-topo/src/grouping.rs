@@ -1,5 +1,7 @@
 //! NICs and a rule to devices.
 
+use std::collections::BTreeMap;
+
 use crate::nic::in_stable_order;
 use crate::{Nic, PciAddress, Rule, TopoError};
 
@@ -71,6 +73,47 @@ impl Grouping {
             .map(|device| device.rails.len())
             .max()
             .unwrap_or(0)
+    }
+
+    /// Devices of one NIC each joined to devices of `forced` NICs, where so many are alike: `kind` says
+    /// of a NIC's index what it is alike in, `None` where it is to stay alone. For NICs without a place,
+    /// which no accelerator is near to: who asks for four rails on a host with four of them means these
+    /// four. The reference has no rule for them (it refuses NICs without a PCI address). Those that do not
+    /// make up a whole device stay as they are.
+    ///
+    /// ```
+    /// use ofi_topo::{Nic, Rule, group};
+    /// let nics = [Nic::new(0, "eth0"), Nic::new(1, "eth1"), Nic::new(2, "eth2")];
+    /// let two = group(&nics, &Rule::OnePerNic)?.join_alike(2, |_| Some(0)).force_rails(2)?;
+    /// let rails: Vec<_> = two.devices.iter().map(|device| device.rails.clone()).collect();
+    /// assert_eq!(rails, [[0, 1], [2, 2]]);
+    /// # Ok::<(), ofi_topo::TopoError>(())
+    /// ```
+    #[must_use]
+    pub fn join_alike(mut self, forced: usize, kind: impl Fn(usize) -> Option<u64>) -> Self {
+        if !(2..=MAX_RAILS).contains(&forced) {
+            return self;
+        }
+        let mut alike: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (position, device) in self.devices.iter().enumerate() {
+            if let ([only], Some(kind)) = (&device.rails[..], kind(device.leader)) {
+                debug_assert_eq!(*only, device.leader, "the first leads");
+                alike.entry(kind).or_default().push(position);
+            }
+        }
+        for joined in alike.values().flat_map(|list| list.chunks_exact(forced)) {
+            let mut rails = Vec::with_capacity(forced);
+            for at in joined {
+                if let Some(device) = self.devices.get_mut(*at) {
+                    rails.append(&mut device.rails);
+                }
+            }
+            if let Some(first) = joined.first().and_then(|at| self.devices.get_mut(*at)) {
+                first.rails = rails;
+            }
+        }
+        self.devices.retain(|device| !device.rails.is_empty());
+        self
     }
 
     /// `OFI_NCCL_FORCE_NUM_RAILS=forced` on every device, by the rules of protocol 2h.3: fewer than
@@ -223,6 +266,35 @@ mod tests {
         assert_eq!(grouping.devices, want);
         assert_eq!((grouping.rails_max(), grouping.unused), (1, vec![]));
         assert_eq!(group(&[], &Rule::default()).unwrap().rails_max(), 0);
+    }
+
+    #[test]
+    fn alike_nics_are_joined_and_others_stay_alone() {
+        let nics = hosts(&["eth0", "eth1", "eth2", "eth3", "eth4", "eth5", "lo"]);
+        // Two speeds, and one that is to stay alone.
+        let kind = |index| [Some(1), Some(2), Some(1), Some(2), Some(1), Some(1), None][index];
+        let joined = |forced| {
+            let made = group(&nics, &Rule::OnePerNic).unwrap();
+            let made = made.join_alike(forced, kind);
+            let leads = |device: &DeviceGroup| device.rails.first() == Some(&device.leader);
+            assert!(made.devices.iter().all(leads), "{made:?}");
+            let rails: Vec<Vec<usize>> = made.devices.into_iter().map(|d| d.rails).collect();
+            rails
+        };
+        let alone: Vec<Vec<usize>> = (0..7).map(|index| vec![index]).collect();
+        for forced in [0, 1, 5] {
+            assert_eq!(joined(forced), alone);
+        }
+        assert_eq!(joined(2), [vec![0, 2], vec![1, 3], vec![4, 5], vec![6]]);
+        assert_eq!(
+            joined(3),
+            [vec![0, 2, 4], vec![1], vec![3], vec![5], vec![6]]
+        );
+        assert_eq!(joined(4), [vec![0, 2, 4, 5], vec![1], vec![3], vec![6]]);
+        // What has rails already is left alone.
+        let pairs = Rule::UserGroups("eth0,eth1;eth2,eth3".parse().unwrap());
+        let pairs = group(&nics, &pairs).unwrap();
+        assert_eq!(pairs.clone().join_alike(2, kind), pairs);
     }
 
     #[test]

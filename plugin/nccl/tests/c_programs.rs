@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 #[path = "../../tests/harness.rs"]
 mod harness;
+#[path = "../../tests/starts.rs"]
+mod starts;
 
 /// What the programs are compiled with: the tables are NCCL's.
 const FLAGS: &[&str] = &["-DOFI_TEST_NCCL"];
@@ -90,4 +92,19 @@ fn both_plugins_in_one_process_move_data_between_them() {
 #[test]
 fn without_libfabric_init_fails_with_one_warning() {
     harness::run_without_fabric(&plugin(), "nofabric");
+}
+
+#[test]
+fn a_start_that_works_warns_of_nothing() {
+    starts::healthy(&plugin());
+}
+
+#[test]
+fn a_start_that_fails_is_one_warning_with_cause_and_cure() {
+    starts::broken(&plugin(), &[]);
+}
+
+#[test]
+fn an_efa_of_an_old_libfabric_is_refused_by_name() {
+    starts::old_libfabric(&plugin());
 }

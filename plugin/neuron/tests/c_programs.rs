@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 #[path = "../../tests/harness.rs"]
 mod harness;
+#[path = "../../tests/starts.rs"]
+mod starts;
 
 /// What the programs are compiled with: the tables are Neuron's.
 const FLAGS: &[&str] = &[];
@@ -144,4 +146,19 @@ fn a_thousand_connections_leave_nothing() {
 #[test]
 fn without_libfabric_init_fails_with_one_warning() {
     harness::run_without_fabric(&plugin(), "nofabric");
+}
+
+#[test]
+fn a_start_that_works_warns_of_nothing() {
+    starts::healthy(&plugin());
+}
+
+/// A few: the others are the same code.
+#[test]
+fn a_start_that_fails_is_one_warning_with_cause_and_cure() {
+    starts::broken(&plugin(), &["OFI-E0103", "OFI-E0203"]);
+}
+#[test]
+fn an_efa_of_an_old_libfabric_is_refused_by_name() {
+    starts::old_libfabric(&plugin());
 }

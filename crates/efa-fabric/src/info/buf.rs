@@ -9,7 +9,7 @@ use ofi_sys::Library;
 use ofi_sys::bindings as b;
 
 use crate::error::{Errno, FabricError};
-use crate::flags::{Caps, Mode};
+use crate::flags::{Caps, Mode, MrMode};
 use crate::info::Info;
 
 /// An owned copy of one [`Info`], made by [`Info::dup`]; dereferences to it. Changes are for what is
@@ -121,6 +121,13 @@ impl InfoBuf {
     /// Sets the traffic class of what is sent, FI_TC_* of fi_endpoint(3).
     pub fn set_traffic_class(&mut self, class: u32) {
         self.edit_tx(|tx| tx.tclass = class);
+    }
+
+    /// Sets the rules of registration, as a query with these hints would have: for entries of which it is
+    /// known that nothing else of them depends on it (those of the IP stack with FI_MR_BASIC, which
+    /// libfabric takes over as it is). Others want another query.
+    pub fn set_mr_mode(&mut self, mode: MrMode) {
+        self.edit_domain(|domain| domain.mr_mode = mode.bits());
     }
 
     /// Sets how many operations the transmit queue shall hold.

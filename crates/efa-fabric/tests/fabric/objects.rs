@@ -10,7 +10,7 @@ use crate::common::{self, Block, Side, on_each_provider};
 on_each_provider! {
     an_entry_tells_what_a_transport_needs dropped_in_the_worst_order closed_one_by_one
     refused_while_in_use another_domain_is_refused options_unknown_are_none names names_too_long
-    an_unbound_endpoint_comes_back offset_addressing_or_virtual an_empty_queue
+    an_unbound_endpoint_comes_back offset_addressing_or_virtual an_empty_queue another_mode_is_no_other_entry
 }
 
 fn an_entry_tells_what_a_transport_needs(info: &Info) {
@@ -200,6 +200,41 @@ fn offset_addressing_or_virtual(info: &Info) {
         .map(|b| b.target(efa_fabric::PeerAddr::ANY));
     assert_ne!(first.key, second.key);
     assert_ne!(first.addr, second.addr);
+}
+
+/// What [`InfoBuf::set_mr_mode`] promises of the IP stack: an entry differs by that mode only.
+fn another_mode_is_no_other_entry(info: &Info) {
+    let library = Library::get().expect("loaded");
+    let name = std::ffi::CString::new(info.provider_name()).expect("a name");
+    if info.addr_format() != efa_fabric::consts::FI_SOCKADDR_IN {
+        return;
+    }
+    for caps in [Caps::MSG | Caps::RMA, Caps::TAGGED | Caps::MSG | Caps::RMA] {
+        let texts = |asked: MrMode, set: Option<MrMode>| -> Vec<String> {
+            let hints = Hints::rdm(caps).provider(&name).mr_mode(asked);
+            let list = hints.query(library).expect("entries");
+            let entries = list.iter().map(|entry| {
+                let mut entry = entry.dup().expect("memory");
+                if let Some(mode) = set {
+                    entry.set_mr_mode(mode);
+                }
+                let sizes = [
+                    entry.mr_key_size(),
+                    entry.cq_data_size(),
+                    entry.max_msg_size(),
+                    entry.inject_size(),
+                    entry.tx_size(),
+                    entry.rx_size(),
+                    entry.tx_iov_limit(),
+                ];
+                let ends = (entry.source_address(), entry.mem_tag_format());
+                format!("{entry:?} {:?} {sizes:?} {ends:?}", entry.protocol())
+            });
+            entries.collect()
+        };
+        let set = texts(common::modes(), Some(MrMode::BASIC));
+        assert_eq!(set, texts(MrMode::BASIC, None));
+    }
 }
 
 fn an_empty_queue(info: &Info) {

@@ -86,8 +86,8 @@ codes! {
         "make no calls in the child; start workers before the collectives library, or with spawn instead of fork";
     /// A NIC could not be opened.
     DeviceOpen = 110, ENODEV, "a network device could not be opened",
-        ["the limit of locked memory is low", "another process uses all of the device"],
-        "check `ulimit -l` (docker: --ulimit memlock=-1) and the provider's text above";
+        ["the limit of locked memory is low", "this process may not use the device (container without it, or without the right to it)", "another process uses all of the device"],
+        "check `ulimit -l` (docker: --ulimit memlock=-1), the device (docker: --device=/dev/infiniband) and the provider's text above";
     /// The rule for groups of NICs cannot be followed.
     Grouping = 111, EINVAL, "the NICs cannot be grouped as asked",
         ["OFI_NCCL_NIC_GROUPS or OFI_NCCL_FORCE_NUM_RAILS does not fit the NICs of this host"],
@@ -250,8 +250,8 @@ codes! {
         "look at the peer's log first: the first rank that failed says why";
     /// No progress for longer than allowed.
     Stalled = 602, ETIMEDOUT, "a communicator made no progress",
-        ["the peer process died or hangs", "the application posted a send without its receive", "the peer speaks the other protocol (OFI_NCCL_PROTOCOL)"],
-        "look at the peer; OFI_NCCL_STALL_FAIL is the bound in seconds (0: none)";
+        ["the peer has not posted its side of the message: it is busy, waits for somebody else, or never will", "the peer process died or hangs", "the network path is down, or the two sides are set up differently (OFI_NCCL_PROTOCOL)"],
+        "look at what the peer does and at its log; a peer that may be busy for so long needs a larger OFI_NCCL_STALL_FAIL (seconds; 0: no bound)";
     /// The domain is not usable any more.
     Poisoned = 603, EIO, "this device is out of order",
         ["an earlier error that the log names"],

@@ -229,7 +229,7 @@ table! {
     TunerNetLatency = number("OFI_NCCL_TUNER_NET_LATENCY", 20, (0, INT), "latency the tuner assumes, microseconds").is(TUNER);
     TunerNetCompOverhead = number("OFI_NCCL_TUNER_NET_COMP_OVERHEAD", 3, (0, INT), "completion cost the tuner assumes, microseconds").is(TUNER);
     UseLowLatencyTc = flag("OFI_NCCL_USE_LOW_LATENCY_TC", true, "low-latency traffic class for control endpoints");
-    ForceNumRails = number("OFI_NCCL_FORCE_NUM_RAILS", 0, (0, 4), "rails of each device; 0: as found; must match the peer's");
+    ForceNumRails = number("OFI_NCCL_FORCE_NUM_RAILS", 0, (0, 4), "rails of each device; 0: as found; NICs without a PCI place and of one speed are joined to devices of so many, others are repeated; must match the peer's");
     EarlyCompletion = number("OFI_NCCL_EARLY_COMPLETION", -1, (-1, 1), "complete a receive that the caller does not wait for before its data: -1 where possible (needs OFI_NCCL_EAGER_MAX_SIZE=-1 on all ranks and a provider with automatic progress; TCP only says that it has it), 0 never, 1 always or fail");
     DisableCloseMessage = number("OFI_NCCL_DISABLE_CLOSE_MESSAGE", 1, (0, 1), "1: close without telling the peer; 0 for jobs with v1.15.0 senders, which wait for it");
     ForceProductName = text("OFI_NCCL_FORCE_PRODUCT_NAME", None, "instance type, instead of what the firmware says");

@@ -35,14 +35,15 @@ pub(super) struct Ask {
 pub(super) struct Wanted {
     /// For SENDRECV, else for RDMA.
     pub(super) tagged: bool,
-    /// The other protocol may be asked for too: where it costs nothing, ask for both at once.
+    /// The other protocol may be asked for too: the second set then serves both.
     pub(super) open: bool,
     /// Nothing came of the exact set for RDMA: nothing will come of that for SENDRECV.
     pub(super) no_exact: bool,
 }
 
 impl Ask {
-    /// The sets for `config`, in order.
+    /// The sets for `config`, in order. The first two are enough wherever something is known of the
+    /// provider; the others are for those of which nothing is.
     pub(super) fn ladder(config: &Config, wanted: Wanted) -> Vec<Self> {
         let exact = if wanted.tagged {
             Self::exact_tagged(config)
@@ -59,24 +60,33 @@ impl Ask {
             caps: host.caps - COMM,
             ..host
         };
-        let named = config.fi_provider.as_deref();
         // RMA is for flushes, which host memory needs none of, so that it may be missing at the end.
         let messages = Self {
             caps: host.caps - RMA,
             ..host
         };
+        let named = config.fi_provider.as_deref();
+        let both = Self::both(config, host.api);
+        let shm = Self {
+            caps: if wanted.open { both } else { host }.caps - COMM,
+            ..if wanted.open { both } else { host }
+        };
         let ladder = [
             (!wanted.no_exact).then_some(exact),
-            named.and_then(|name| host.shortcut(config, name, wanted.open)),
+            (named == Some("shm")).then_some(shm),
+            wanted.open.then_some(both),
             Some(host),
             named.map(|_| narrow),
             wanted.tagged.then_some(messages),
+            (wanted.tagged && wanted.no_exact).then_some(exact),
         ];
-        let mut ladder: Vec<Self> = ladder.into_iter().flatten().collect();
-        if wanted.tagged && wanted.no_exact {
-            ladder.push(exact);
+        let mut sets: Vec<Self> = Vec::new();
+        for set in ladder.into_iter().flatten() {
+            if !sets.contains(&set) {
+                sets.push(set);
+            }
         }
-        ladder
+        sets
     }
 
     /// The set of the reference for RDMA (protocol 2l).
@@ -101,32 +111,17 @@ impl Ask {
         }
     }
 
-    /// What a provider that the user named is known to answer at once: virtual addresses come of
-    /// `FI_MR_BASIC` on tcp, rxm and net, which have no `FI_HMEM`, and shm reaches this host only. Not
-    /// EFA: there the modes decide between its two fabrics.
-    fn shortcut(self, config: &Config, name: &str, open: bool) -> Option<Self> {
-        if config.provider_addressing || name.contains("efa") {
-            return None;
-        }
-        let both = Self {
-            caps: (self.caps - RMA) | Caps::TAGGED | Caps::MSG | Caps::RMA,
+    /// Host memory for both protocols, so that who has to look at the NICs before choosing one need not
+    /// ask again. Of EFA it gives the fabric `efa` only, for `efa-direct` has no tagged messages: RDMA
+    /// chosen of that asks with [`Self::exact`]'s modes once more.
+    fn both(config: &Config, api: Version) -> Self {
+        Self {
+            caps: Caps::TAGGED | Caps::MSG | Caps::RMA | COMM,
+            mr_mode: MODES,
+            key_bytes: usize::from(config.mr_key_size),
+            api,
             order: consts::FI_ORDER_SAS,
-            ..self
-        };
-        let wide = if open { both } else { self };
-        Some(match name {
-            "shm" => Self {
-                caps: wide.caps - COMM,
-                mr_mode: MODES,
-                ..wide
-            },
-            _ => wide.basic(),
-        })
-    }
-
-    /// Whether it is in the words of before libfabric 1.5.
-    pub(super) fn is_basic(&self) -> bool {
-        self.mr_mode == MrMode::BASIC
+        }
     }
 
     /// The same in the words of before libfabric 1.5: `FI_MR_BASIC` is virtual addresses, provider
@@ -195,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_protocol_is_asked_for_with_the_other_where_the_provider_is_named() {
+    fn the_second_set_of_an_open_protocol_serves_both() {
         let open = Wanted {
             open: true,
             ..DECIDED
@@ -205,14 +200,39 @@ mod tests {
             no_exact: true,
             ..open
         };
-        for provider in ["tcp", "shm", "tcp;ofi_rxm"] {
-            let (rdma, tagged) = (asked(Some(provider), open), asked(Some(provider), after));
+        for provider in [
+            None,
+            Some("tcp"),
+            Some("shm"),
+            Some("tcp;ofi_rxm"),
+            Some("efa"),
+        ] {
+            let (rdma, tagged) = (asked(provider, open), asked(provider, after));
             assert_eq!(rdma[1], tagged[0], "one list serves both");
             assert!(rdma[1].contains("TAGGED") && rdma[1].contains("RMA"));
-            assert!(!asked(Some(provider), DECIDED)[1].contains("TAGGED"));
+            let narrow = provider == Some("shm");
+            assert_eq!(!rdma[1].contains("REMOTE_COMM"), narrow, "{rdma:?}");
+            assert!(!asked(provider, DECIDED)[1].contains("TAGGED"));
+            // The exact set stays the last thing to try.
+            assert!(!tagged[0].contains("HMEM") && tagged.last().unwrap().contains("HMEM"));
         }
-        // The exact set stays the last thing to try.
-        let tagged = asked(None, after);
-        assert!(!tagged[0].contains("HMEM") && tagged.last().unwrap().contains("HMEM"));
+    }
+
+    #[test]
+    fn no_set_is_tried_twice() {
+        for provider in [None, Some("shm"), Some("tcp")] {
+            for (tagged, open, no_exact) in [(false, false, false), (true, true, true)] {
+                let wanted = Wanted {
+                    tagged,
+                    open,
+                    no_exact,
+                };
+                let mut asked = asked(provider, wanted);
+                let count = asked.len();
+                asked.sort_unstable();
+                asked.dedup();
+                assert_eq!(asked.len(), count, "{asked:?}");
+            }
+        }
     }
 }

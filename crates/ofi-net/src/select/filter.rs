@@ -94,7 +94,7 @@ fn explain(report: &mut Vec<String>, candidate: &Candidate, reject: &Reject) {
     }
 }
 
-fn is_efa(candidate: &Candidate) -> bool {
+pub(super) fn is_efa(candidate: &Candidate) -> bool {
     candidate.provider == "efa"
 }
 

@@ -1,39 +1,57 @@
-//! The speed of an IP interface, which libfabric does not tell.
+//! What libfabric does not tell of an IP interface: its speed, and whether it reaches this host only.
 
 use std::fs;
 use std::path::Path;
 
+/// `IFF_LOOPBACK` of netdevice(7).
+const LOOPBACK: u32 = 0x8;
+
 /// Bits per second from `/sys/class/net/<name>/speed` (Mb/s) below `root`; 0 where there is no such
 /// interface, or the kernel does not know (-1: loopback, some virtual NICs).
 pub(super) fn interface_speed_bps(root: &Path, name: &str) -> u64 {
-    if name.is_empty() || name.contains('/') || name.starts_with('.') {
-        return 0;
-    }
-    let file = root.join("sys/class/net").join(name).join("speed");
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.trim()
+    read(root, name, "speed")
         .parse::<u64>()
         .map_or(0, |mbps| mbps.saturating_mul(1_000_000))
 }
 
+/// Whether `/sys/class/net/<name>/flags` below `root` says so.
+pub(super) fn is_loopback(root: &Path, name: &str) -> bool {
+    let text = read(root, name, "flags");
+    let digits = text.strip_prefix("0x").unwrap_or(&text);
+    u32::from_str_radix(digits, 16).is_ok_and(|flags| flags & LOOPBACK != 0)
+}
+
+/// A file of an interface; empty where there is none.
+fn read(root: &Path, name: &str, file: &str) -> String {
+    if name.is_empty() || name.contains('/') || name.starts_with('.') {
+        return String::new();
+    }
+    let file = root.join("sys/class/net").join(name).join(file);
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.trim().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::interface_speed_bps;
+    use super::{interface_speed_bps, is_loopback};
 
     #[test]
-    fn speeds_are_read_below_the_root_only() {
+    fn interfaces_are_read_below_the_root_only() {
         let root = std::env::temp_dir().join(format!("ofi-net-link-{}", std::process::id()));
-        let file = |name: &str, text: &str| {
+        let interface = |name: &str, speed: &str, flags: &str| {
             let dir = root.join("sys/class/net").join(name);
             std::fs::create_dir_all(&dir).unwrap();
-            std::fs::write(dir.join("speed"), text).unwrap();
+            std::fs::write(dir.join("speed"), speed).unwrap();
+            std::fs::write(dir.join("flags"), flags).unwrap();
         };
-        file("eth0", "25000\n");
-        file("lo", "-1\n");
+        interface("eth0", "25000\n", "0x1003\n");
+        interface("lo", "-1\n", "0x9\n");
         assert_eq!(interface_speed_bps(&root, "eth0"), 25_000_000_000);
         for name in ["lo", "nosuch", "", "../net/eth0", ".."] {
             assert_eq!(interface_speed_bps(&root, name), 0, "{name}");
+            assert_eq!(is_loopback(&root, name), name == "lo", "{name}");
         }
+        assert!(!is_loopback(&root, "eth0"));
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

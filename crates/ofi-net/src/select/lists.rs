@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use efa_fabric::{FabricError, Info, InfoBuf, InfoList, Library};
+use efa_fabric::{FabricError, Info, InfoBuf, InfoList, Library, MrMode};
 
 use super::ask::Ask;
 use super::candidate::Candidate;
@@ -80,5 +80,13 @@ impl Source for Libfabric<'_> {
             })
         });
         found.collect()
+    }
+
+    fn with_modes(&self, mut found: Found<InfoBuf>, modes: MrMode) -> Found<InfoBuf> {
+        found.entry.set_mr_mode(modes);
+        Found {
+            candidate: Candidate::of(&found.entry),
+            entry: found.entry,
+        }
     }
 }

@@ -9,6 +9,8 @@ use crate::config::Config;
 use crate::error::{Code, NetError};
 use crate::params::Flavour;
 
+mod addresses;
+
 fn entry(provider: &str, domain: &str) -> Candidate {
     Candidate {
         provider: provider.to_owned(),
@@ -75,6 +77,14 @@ impl Source for Script {
             })
             .collect())
     }
+
+    fn with_modes(&self, mut found: Found<()>, modes: MrMode) -> Found<()> {
+        let given = |mode: MrMode| modes.intersects(mode | MrMode::BASIC);
+        found.candidate.mr_mode = modes;
+        found.candidate.virtual_addresses = given(MrMode::VIRT_ADDR);
+        found.candidate.provider_keys = given(MrMode::PROV_KEY);
+        found
+    }
 }
 
 struct Outcome {
@@ -135,19 +145,15 @@ fn the_exact_hints_come_first_and_are_relaxed_on_no_data_only() {
     let outcome = run(
         &config(Some("other")),
         V1_17,
-        vec![None, None, None, Some(vec![shm.clone()])],
+        vec![None, None, Some(vec![shm.clone()])],
     );
     assert_eq!(domains(&outcome), ["shm"]);
-    let [exact, basic, host, narrow] = &outcome.asked[..] else {
+    let [exact, host, narrow] = &outcome.asked[..] else {
         panic!("{:?}", outcome.asked)
     };
     assert!(
         exact.contains("HMEM") && exact.contains("LOCAL_COMM"),
         "{exact}"
-    );
-    assert!(
-        basic.contains("MrMode(BASIC)") && basic.contains("REMOTE_COMM"),
-        "{basic}"
     );
     assert!(
         !host.contains("HMEM") && host.contains("REMOTE_COMM"),
@@ -166,34 +172,6 @@ fn the_exact_hints_come_first_and_are_relaxed_on_no_data_only() {
     let outcome = run(&config(None), V1_17, vec![None, None, Some(vec![shm])]);
     assert_eq!(outcome.asked.len(), 2);
     assert_eq!(outcome.chosen.unwrap_err().code(), Code::NoProvider);
-}
-
-#[test]
-fn virtual_addresses_are_asked_for_once_more() {
-    let offsets = Candidate {
-        virtual_addresses: false,
-        provider_keys: false,
-        mr_mode: MrMode::empty(),
-        ..entry("tcp;ofi_rxm", "eth0")
-    };
-    let virt = entry("tcp;ofi_rxm", "eth0");
-    let other = entry("udp;ofi_rxd", "eth0");
-    let answers = vec![None, Some(vec![offsets.clone()]), Some(vec![other, virt])];
-    let outcome = run(&config(None), V1_17, answers);
-    assert!(
-        outcome.asked[2].contains("MrMode(BASIC)"),
-        "{:?}",
-        outcome.asked
-    );
-    let chosen = outcome.chosen.unwrap();
-    assert!(chosen[0].virtual_addresses && chosen[0].provider == "tcp;ofi_rxm");
-    // Offset addressing is the last resort, and works.
-    let outcome = run(
-        &config(None),
-        V1_17,
-        vec![None, Some(vec![offsets.clone()]), None],
-    );
-    assert_eq!(outcome.chosen.unwrap(), [offsets]);
 }
 
 #[test]
@@ -452,6 +430,10 @@ fn a_failed_query_that_is_not_no_data_ends_the_search() {
                 errno: 38,
                 text: "fi_getinfo failed".into(),
             })
+        }
+
+        fn with_modes(&self, found: Found<()>, _: MrMode) -> Found<()> {
+            found
         }
     }
     let config = config(None);

@@ -60,16 +60,20 @@ impl SendRecv {
         (config, open): (&Config, bool),
         library: &'static Library,
         startup: &mut Startup,
-        log: &Arc<dyn Log>,
-    ) -> Result<Self, NetError> {
-        let devices = Device::discover((config, open), library, startup, &**log)?;
-        Ok(Self {
+        log: &dyn Log,
+    ) -> Result<Vec<Device>, NetError> {
+        Device::discover((config, open), library, startup, log)
+    }
+
+    /// On these devices, with nothing open yet.
+    pub(crate) fn new(devices: Vec<Device>, log: &Arc<dyn Log>) -> Self {
+        Self {
             devices,
             registry: Registry::new(),
             trace: None,
             log: Arc::clone(log),
             said: Said::default(),
-        })
+        }
     }
 
     /// What goes over domains opened from now on is written down.

@@ -52,12 +52,10 @@ fn devices(name: &str, protocol: Protocol, (count, rails): (usize, usize)) {
     healthy(&side);
 }
 
-/// Nothing is warned of, and what the start cost is one line: two queries at most, three where neither
-/// user nor instance type says a protocol.
+/// Nothing is warned of, and what the start cost is one line: two queries at most.
 fn healthy(side: &Side) {
     assert_eq!(side.log.at(Level::Warn), Vec::<String>::new());
-    let open = side.net.config().product_name.as_deref() == Some("c5n.18xlarge");
-    assert!((1..=2 + u32::from(open)).contains(&side.net.startup().queries));
+    assert!((1..=2).contains(&side.net.startup().queries));
     let lines = side.log.at(Level::Info);
     let told = lines.iter().filter(|line| line.starts_with("start-up: "));
     assert_eq!(told.count(), 1, "{lines:?}");

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use efa_fabric::consts;
 use efa_fabric::sys::bindings::fi_cq_data_entry;
 use ofi_net::log::{Level, Log};
-use ofi_net::{Code, CommWord, Config, MemoryKind, NetError, Transport};
+use ofi_net::{Code, CommWord, Config, MemoryKind, NetError, Protocol, Transport};
 use state::{ErrorEntry, Fate, with};
 use std::sync::Arc;
 
@@ -86,14 +86,11 @@ fn is_efa() -> bool {
 fn sweep(config: fn() -> Config, least: u32) {
     meddling::install();
     let mut failures = 0;
-    // The properties of an EFA ask an endpoint of their own how long an inline write may be, and go
-    // without where that cannot be made, or closed.
-    let first = match is_efa() {
-        true if common::version_is_below(efa_fabric::Version::new(1, 22)) => 5,
-        true => 3,
-        false => 1,
-    };
-    for turn in first.. {
+    // RDMA over EFA tries an endpoint at init. With libfabric before 1.22 one that was never bound takes a
+    // vector to be closed with, and is left open, and counted, where that cannot be had.
+    let old = common::version_is_below(efa_fabric::Version::new(1, 22));
+    let closes_probe = is_efa() && old && config().protocol == Some(Protocol::Rdma);
+    for turn in (1..).filter(|turn| !closes_probe || !(3..=4).contains(turn)) {
         with(|state| state.arm(turn, libc::EIO, None));
         let log = Arc::new(common::Lines::default());
         let lived = a_short_life(config(), &log);

@@ -1,0 +1,227 @@
+//! What a start of the plugin says to the collectives library's logger, on each kind of provider: nothing
+//! that worries where all is well, and one warning with cause and cure where it is not.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::harness;
+
+/// One way to start: the provider, variables, how it ends (see `start.c`), and what the warning has.
+struct Start<'a> {
+    provider: &'a str,
+    settings: &'a [(&'a str, &'a str)],
+    ends: &'a str,
+    texts: &'a [&'a str],
+}
+
+/// Where there are four NICs.
+const FOUR: (&str, &str) = ("EFA_EMU_NICS", "4");
+const GROUPS: (&str, &str) = ("OFI_NCCL_NIC_GROUPS", "rdmap0s4,rdmap0s5;rdmap0s6,rdmap0s7");
+
+/// What is about RDMA has to be asked for: the v4 table speaks SENDRECV, and so does one NIC a device.
+const RDMA: (&str, &str) = ("OFI_NCCL_PROTOCOL", "RDMA");
+
+/// All is well, with each protocol and with none chosen.
+const HEALTHY: &[(&str, &[(&str, &str)])] = &[
+    ("tcp", &[]),
+    ("tcp", &[RDMA, ("OFI_NCCL_FORCE_NUM_RAILS", "4")]),
+    ("shm", &[]),
+    ("shm", &[RDMA]),
+    ("efa", &[]),
+    ("efa", &[FOUR, GROUPS]),
+    ("efa", &[FOUR, ("OFI_NCCL_PROTOCOL", "SENDRECV")]),
+];
+
+/// Each with the code of its reason, the cause by name, and the way out.
+const BROKEN: &[Start<'_>] = &[
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_LIBFABRIC_PATH", "/nonexistent/libfabric.so.1")],
+        ends: "fails",
+        texts: &[
+            "OFI-E0101",
+            "/nonexistent/libfabric.so.1",
+            "apt-get install libfabric1",
+        ],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_LIBFABRIC_PATH", "/proc/self/exe")],
+        ends: "fails",
+        texts: &["OFI-E0101", "/proc/self/exe", "OFI_NCCL_LIBFABRIC_PATH"],
+    },
+    Start {
+        provider: "nosuch",
+        settings: &[],
+        ends: "fails",
+        texts: &["OFI-E0103", "FI_PROVIDER=nosuch", "fi_info -l"],
+    },
+    // A container without the devices, or another interface than there is.
+    Start {
+        provider: "efa",
+        settings: &[("FI_EFA_IFACE", "rdmap99s0")],
+        ends: "fails",
+        texts: &["OFI-E0103", "FI_PROVIDER=efa", "/dev/infiniband"],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_EXCLUDE_TCP_IF", ALL_INTERFACES)],
+        ends: "fails",
+        texts: &[
+            "OFI-E0104",
+            "excluded by OFI_NCCL_EXCLUDE_TCP_IF",
+            "set OFI_NCCL_EXCLUDE_TCP_IF",
+        ],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_PROTOCOL", "TCP")],
+        ends: "warns",
+        texts: &["OFI-E0203", "OFI_NCCL_PROTOCOL=\"TCP\"", "RDMA", "SENDRECV"],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[RDMA, ("OFI_NCCL_NIC_GROUPS", "eth77,eth78")],
+        ends: "fails",
+        texts: &[
+            "OFI-E0111",
+            "\"eth77\", which is no NIC of this host; there are: ",
+        ],
+    },
+    Start {
+        provider: "efa",
+        settings: &[RDMA, FOUR, GROUPS, ("OFI_NCCL_FORCE_NUM_RAILS", "3")],
+        ends: "fails",
+        texts: &[
+            "OFI-E0111",
+            "3 rails cannot be made of the 2 NICs of device 0",
+        ],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[
+            RDMA,
+            ("OFI_NCCL_ENDPOINT_PER_COMM", "1"),
+            ("OFI_NCCL_DOMAIN_PER_THREAD", "1"),
+        ],
+        ends: "fails",
+        texts: &[
+            "OFI-E0202",
+            "OFI_NCCL_ENDPOINT_PER_COMM",
+            "OFI_NCCL_DOMAIN_PER_THREAD",
+        ],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[RDMA, ("OFI_NCCL_EARLY_COMPLETION", "1")],
+        ends: "fails",
+        texts: &["OFI-E0206", "unset OFI_NCCL_EARLY_COMPLETION"],
+    },
+    // Writes that the device does not do by itself, or a libfabric that does not say so.
+    Start {
+        provider: "efa",
+        settings: &[RDMA, ("EFA_EMU_GENERATION", "1.17")],
+        ends: "fails",
+        texts: &["OFI-E0110", "OFI_NCCL_PROTOCOL=SENDRECV"],
+    },
+    // No locked memory: known at the first use, for init registers nothing.
+    Start {
+        provider: "efa",
+        settings: &[RDMA, ("EFA_EMU_PLAN", "mr-limit count=0")],
+        ends: "unusable",
+        texts: &["OFI-E0501", "FI_ENOMEM", "memlock"],
+    },
+    // What a job can run with is a warning, and one.
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_FORCE_NUM_RAILS", "9")],
+        ends: "warns",
+        texts: &["OFI-E0203", "OFI_NCCL_FORCE_NUM_RAILS=\"9\""],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_FORCE_NUM_RAIL", "4")],
+        ends: "warns",
+        texts: &["OFI-E0204", "OFI_NCCL_FORCE_NUM_RAILS"],
+    },
+    Start {
+        provider: "efa",
+        settings: &[
+            ("EFA_EMU_SHAPE", "p4d"),
+            ("FI_EFA_IFACE", "rdmap16s27"),
+            ("OFI_NCCL_FORCE_PRODUCT_NAME", "p4d.24xlarge"),
+        ],
+        ends: "warns",
+        texts: &["OFI-E0114", "1 of the 4 EFAs of p4d.24xlarge"],
+    },
+];
+
+/// Stands for the names of all that are there.
+const ALL_INTERFACES: &str = "*";
+
+fn interfaces() -> String {
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten();
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+    names.join(",")
+}
+
+fn run(plugin: &Path, start: &Start<'_>) {
+    let Start {
+        provider,
+        settings,
+        ends,
+        texts,
+    } = start;
+    let arguments = [&[*ends], *texts].concat();
+    let all = interfaces();
+    let named = |(name, value): &(&str, &str)| match *value {
+        ALL_INTERFACES => ((*name).to_owned(), all.clone()),
+        value => ((*name).to_owned(), value.to_owned()),
+    };
+    let settings = settings.iter().map(named);
+    let change = |command: &mut Command| {
+        // No file tree of an instance: what is nearest to the NICs is this machine's.
+        command.env_remove("OFI_NCCL_PROTOCOL").envs(settings);
+    };
+    let plugins: [PathBuf; 1] = [plugin.into()];
+    harness::run_on(provider, (&plugins, "start", &arguments), change);
+}
+
+/// Starts that work are silent.
+pub(crate) fn healthy(plugin: &Path) {
+    for (provider, settings) in HEALTHY {
+        let start = Start {
+            provider,
+            settings,
+            ends: "healthy",
+            texts: &[],
+        };
+        run(plugin, &start);
+    }
+}
+
+/// Starts that fail say why, once: those with these codes, or all with none given.
+pub(crate) fn broken(plugin: &Path, codes: &[&str]) {
+    let wanted = |start: &&Start<'_>| {
+        codes.is_empty() || start.texts.first().is_some_and(|code| codes.contains(code))
+    };
+    for start in BROKEN.iter().filter(wanted) {
+        run(plugin, start);
+    }
+}
+
+/// The EFA of a libfabric before 1.22, where the libfabric under test is one.
+pub(crate) fn old_libfabric(plugin: &Path) {
+    let start = Start {
+        provider: "efa",
+        settings: &[("OFI_NCCL_DISABLE_EFA_VERSION_CHECK", "0")],
+        ends: if harness::libfabric_is_below(plugin, (1, 22)) {
+            "fails"
+        } else {
+            "healthy"
+        },
+        texts: &["OFI-E0105", "libfabric is 1.", "EFA needs 1.22"],
+    };
+    run(plugin, &start);
+}
