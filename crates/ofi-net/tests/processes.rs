@@ -6,7 +6,7 @@ mod common;
 use common::peer::{given_handle, peer_process};
 use common::{
     Buffer, Lcg, Side, accept_from, config, connect_to, irecv, isend, listen, on_each_provider,
-    on_providers, pattern_byte, say, sendrecv, wait,
+    pattern_byte, sendrecv, wait,
 };
 use ofi_net::{CommWord, Config, ReqWord, Transport};
 use std::collections::VecDeque;
@@ -183,16 +183,7 @@ fn processes_over_four_rails() {
 
 #[test]
 fn processes_over_sendrecv() {
-    let name = "processes_over_sendrecv";
-    let buffers = |provider: &str| {
-        let skipped = provider == "efa";
-        if skipped {
-            // A message waits at its sender until it is received, and those that wait fill its queue.
-            say("skipped: the emulated EFA, where messages to one peer wait for each other");
-        }
-        !skipped
-    };
-    on_providers(name, buffers, || {
+    on_each_provider("processes_over_sendrecv", || {
         ranks("processes_over_sendrecv", sendrecv());
     });
 }

@@ -15,7 +15,7 @@ use crate::attrs::Flavor;
 use crate::mem::events::{self, Happened};
 use crate::mem::layout::{Endpoint, flags};
 use crate::mem::receives::{self, Queue as Receives};
-use crate::mem::{mapping, relay};
+use crate::mem::{mapping, relay, unexpected};
 use crate::plan::Code;
 use ofi_sys::consts as c;
 
@@ -224,6 +224,7 @@ impl Ep {
         drop({
             let held = shared.lock.acquire(process.pid());
             shared.enabled.store(0, Ordering::Release);
+            unexpected::clear(process.segment(), shared);
             held
         });
         let since = Instant::now();
@@ -285,10 +286,17 @@ impl Ep {
         };
         let segment = peer.segment(process);
         relay::abandon(segment, &mut op.state.under);
-        if let Some(claim) = op.state.claim.take() {
-            if let Some(target) = segment.endpoints.get(usize::from(op.target.address.qpn)) {
-                receives::finish(target, &claim);
-            }
+        let (ticket, claim) = (op.state.ticket.take(), op.state.claim.take());
+        let target = segment.endpoints.get(usize::from(op.target.address.qpn));
+        let (Some(target), true) = (target, ticket.is_some() || claim.is_some()) else {
+            return;
+        };
+        let _held = target.lock.acquire(process.pid());
+        if let Some(ticket) = ticket {
+            unexpected::withdraw(target, ticket);
+        }
+        if let Some(claim) = claim {
+            receives::unclaim(target, &claim);
         }
     }
 }

@@ -7,13 +7,13 @@ use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use ofi_sys::consts as c;
-use ofi_sys::errno as e;
 
 use super::address::SIGNIFICANT;
 use super::endpoint::{Ep, RNR_FOR_EVER};
 use super::op::{Kind, Local, Op, Stage};
 use super::peer::{Copied, Peer};
 use super::queue::failure;
+use super::unexpected::{Met, announce_receive, arrival};
 use crate::mem::copy::{Direction, Piece};
 use crate::mem::events::{self, Happened};
 use crate::mem::hazard::{self, Announced};
@@ -38,13 +38,13 @@ pub(super) enum Went {
 }
 
 /// Leaves with what is not done.
-type Step<T> = Result<T, Went>;
+pub(super) type Step<T> = Result<T, Went>;
 
 /// The target of an operation, found to be there.
-struct At<'a> {
+pub(super) struct At<'a> {
     peer: &'a Peer,
-    segment: &'a Segment,
-    endpoint: &'a Endpoint,
+    pub(super) segment: &'a Segment,
+    pub(super) endpoint: &'a Endpoint,
     /// Index of the endpoint.
     slot: usize,
 }
@@ -158,7 +158,7 @@ impl Ep {
     }
 
     /// The receiver is not ready: again later, or never if the endpoint has an end of patience.
-    fn not_ready(&self, op: &mut Op, now: u64) -> Went {
+    pub(super) fn not_ready(&self, op: &mut Op, now: u64) -> Went {
         let stats = self.domain.nic.stats(self.domain.process);
         stats.rnr.fetch_add(1, Ordering::Relaxed);
         let retries = self
@@ -178,13 +178,21 @@ impl Ep {
         if op.len > limit as u64 {
             return Err(Went::Failed(Code::BAD_LENGTH));
         }
-        let queue = op.tag.map_or(Queue::Untagged, |_| Queue::Tagged);
-        let claim = self.claim(op, at, queue, now)?;
+        let claim = if self.is_direct() {
+            self.claim(op, at, now)?
+        } else {
+            match self.meet(op, at, now)? {
+                Met::Receive(claim) => claim,
+                Met::Kept => return Ok(()),
+            }
+        };
         let fits = op.len.min(claim.posted.room());
-        let Some(_remote) = announce_receive(at, &claim, self.domain.process.pid()) else {
+        let pid = self.domain.process.pid();
+        let domain = at.endpoint.domain.load(Ordering::Relaxed);
+        let Some(_remote) = announce_receive(at.segment, domain, &claim, pid) else {
             return Err(self.receiver_failed(op, at, &claim, Code::BAD_LKEY));
         };
-        let right = relay::Right::Receive(at.slot, claim.queue, claim.index);
+        let right = relay::Right::Receive(at.slot, claim.queue, claim.place);
         let copied = self.copy(op, at, (&claim.posted.iov, right), fits)?;
         match copied {
             Copied::Done => Ok(()),
@@ -194,8 +202,8 @@ impl Ep {
         }
     }
 
-    /// Claims a receive, or keeps the one that the operation has.
-    fn claim(&self, op: &mut Op, at: &At<'_>, queue: Queue, now: u64) -> Step<Claim> {
+    /// Claims an untagged receive, or keeps the one that the operation has.
+    fn claim(&self, op: &mut Op, at: &At<'_>, now: u64) -> Step<Claim> {
         if let Some(claim) = op.state.claim {
             return Ok(claim);
         }
@@ -204,7 +212,7 @@ impl Ep {
         // Whoever claims must be able to tell.
         let claim = match events::room(at.endpoint) {
             0 => None,
-            _ => receives::claim(at.endpoint, queue, op.tag.unwrap_or(0), pid),
+            _ => receives::claim(at.endpoint, Queue::Untagged, 0, pid),
         };
         drop(held);
         match claim {
@@ -220,7 +228,9 @@ impl Ep {
     fn receiver_failed(&self, op: &mut Op, at: &At<'_>, claim: &Claim, code: Code) -> Went {
         let event = Happened {
             error: failure(code),
-            ..self.received(op, claim, 0)
+            len: 0,
+            excess: 0,
+            ..arrival(&self.sent(op), claim)
         };
         self.push(at, &event);
         receives::finish(at.endpoint, claim);
@@ -231,7 +241,7 @@ impl Ep {
     /// The bytes of a write or a read.
     fn remote_access(&self, op: &mut Op, at: &At<'_>, now: u64) -> Step<()> {
         if self.consumes_receive(op, at) {
-            self.claim(op, at, Queue::Untagged, now)?;
+            self.claim(op, at, now)?;
         }
         let short = u32::try_from(op.remote.key);
         let short = short.map_err(|_| Went::Failed(Code::BAD_RKEY))?;
@@ -280,17 +290,8 @@ impl Ep {
         if len == 0 {
             return Ok(Copied::Done);
         }
-        let inline;
-        let local: &[Piece] = match &op.local {
-            Local::Pieces { pieces, count, .. } => &pieces[..*count],
-            Local::Inline(bytes) => {
-                inline = [(
-                    bytes.as_ptr().expose_provenance() as u64,
-                    bytes.len() as u64,
-                )];
-                &inline
-            }
-        };
+        let mut inline = [(0, 0)];
+        let local = op.local.pieces(&mut inline);
         let direction = match op.kind {
             Kind::Read => Direction::In,
             Kind::Write | Kind::Send => Direction::Out,
@@ -309,7 +310,10 @@ impl Ep {
     }
 
     /// Announces the regions of local memory, which must be good ones of this domain.
-    fn announce_local(&self, op: &Op) -> Step<[Option<Announced<'static>>; super::op::IOV]> {
+    pub(super) fn announce_local(
+        &self,
+        op: &Op,
+    ) -> Step<[Option<Announced<'static>>; super::op::IOV]> {
         let mut announced = [const { None }; super::op::IOV];
         let Local::Pieces { pieces, keys, .. } = &op.local else {
             return Ok(announced);
@@ -342,21 +346,7 @@ impl Ep {
     /// Tells the target, where there is something to tell.
     fn tell(&self, op: &mut Op, at: &At<'_>, now: u64) -> Step<()> {
         let event = match (op.kind, op.data, op.state.claim) {
-            (Kind::Send, _, Some(claim)) => {
-                let fits = op.len.min(claim.posted.room());
-                let excess = op.len - fits;
-                // The receive is over, with what fits in it.
-                let truncated = Code {
-                    err: e::FI_ETRUNC,
-                    ..Code::BAD_LENGTH
-                };
-                let error = (excess > 0).then(|| failure(truncated)).flatten();
-                Happened {
-                    error: claim.posted.fault.or(error),
-                    excess,
-                    ..self.received(op, &claim, fits)
-                }
-            }
+            (Kind::Send, _, Some(claim)) => arrival(&self.sent(op), &claim),
             (Kind::Write, Some(data), claim) => Happened {
                 flags: c::FI_RMA | c::FI_REMOTE_WRITE | c::FI_REMOTE_CQ_DATA,
                 context: claim.map_or(0, |claim| claim.posted.context),
@@ -388,22 +378,6 @@ impl Ep {
         Ok(())
     }
 
-    /// The event of a received message.
-    fn received(&self, op: &Op, claim: &Claim, len: u64) -> Happened {
-        let kind = op.tag.map_or(c::FI_MSG, |_| c::FI_TAGGED);
-        let data = op.data.map_or(0, |_| c::FI_REMOTE_CQ_DATA);
-        Happened {
-            flags: c::FI_RECV | kind | data,
-            context: claim.posted.context,
-            buf: claim.posted.iov[0].0,
-            len,
-            data: u64::from(op.data.unwrap_or(0)),
-            tag: op.tag.unwrap_or(0),
-            source: self.address().to_source(),
-            ..Happened::default()
-        }
-    }
-
     /// The plan says that the process dies now, as by SIGKILL.
     fn die(&self) -> ! {
         // Whether it could be written down makes no difference any more.
@@ -418,31 +392,4 @@ impl Ep {
         let _held = at.endpoint.lock.acquire(self.domain.process.pid());
         events::push(at.endpoint, event)
     }
-}
-
-/// Announces the regions of a claimed receive. `None` if one is not good any more.
-fn announce_receive<'a>(
-    at: &At<'a>,
-    claim: &Claim,
-    pid: u32,
-) -> Option<[Option<Announced<'a>>; super::op::IOV]> {
-    let mut announced = [const { None }; super::op::IOV];
-    let pieces = claim.posted.iov.iter().zip(&claim.posted.keys);
-    for (slot, ((addr, len), key)) in announced.iter_mut().zip(pieces) {
-        let Some(key) = key.filter(|_| *len > 0) else {
-            continue;
-        };
-        let wanted = Use {
-            addr: *addr,
-            len: *len,
-            access: c::FI_RECV | c::FI_READ,
-            domain: at.endpoint.domain.load(Ordering::Relaxed),
-            remote: false,
-        };
-        *slot = Some(hazard::announce(at.segment, pid, key)?);
-        if !regions::allows(at.segment, u64::from(key), &wanted) {
-            return None;
-        }
-    }
-    Some(announced)
 }

@@ -14,6 +14,7 @@
 //! | `post` | taking operations |
 //! | `progress` | which operations go now |
 //! | `exec` | what an operation does |
+//! | `unexpected` | messages that come before their receives |
 //! | `receive` | posting and cancelling receives |
 //! | `device` | the thread that makes progress when nobody calls |
 //! | `text` | what the provider's error numbers mean |
@@ -32,6 +33,7 @@ pub(crate) mod progress;
 pub(crate) mod queue;
 pub(crate) mod receive;
 pub(crate) mod text;
+mod unexpected;
 pub(crate) mod vector;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

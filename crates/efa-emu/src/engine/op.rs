@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 
 use super::address::Address;
+use super::process::Process;
 use super::vector::Target;
 use crate::mem::copy::Piece;
 use crate::mem::receives::Claim;
 use crate::mem::relay;
+use crate::mem::unexpected::{Fate, Ticket, fate};
 use crate::plan::OpFault;
 
 /// Pieces of local memory that one operation can have.
@@ -31,6 +33,20 @@ pub(crate) enum Local {
     },
     /// A copy of its own.
     Inline(Box<[u8]>),
+}
+
+impl Local {
+    /// The pieces; `inline` has room for the one that a copy is.
+    pub(super) fn pieces<'a>(&'a self, inline: &'a mut [Piece; 1]) -> &'a [Piece] {
+        match self {
+            Self::Pieces { pieces, count, .. } => &pieces[..*count],
+            Self::Inline(bytes) => {
+                let at = bytes.as_ptr().expose_provenance() as u64;
+                *inline = [(at, bytes.len() as u64)];
+                inline
+            }
+        }
+    }
 }
 
 /// Memory of the target.
@@ -74,6 +90,23 @@ pub(crate) struct Op {
     pub(crate) state: State,
 }
 
+impl Op {
+    /// Whether it is a message that waits at its receiver.
+    pub(super) fn is_parked(&self) -> bool {
+        self.state.ticket.is_some()
+    }
+
+    /// Whether it does, and nobody has received it yet.
+    pub(super) fn still_waits(&self, process: &Process) -> bool {
+        let (Some(ticket), Some(peer)) = (self.state.ticket, &self.target.peer) else {
+            return false;
+        };
+        let endpoints = &peer.segment(process).endpoints;
+        let endpoint = endpoints.get(usize::from(self.target.address.qpn));
+        endpoint.is_some_and(|endpoint| fate(endpoint, ticket) == Fate::Waits)
+    }
+}
+
 /// How an operation is to go.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Course {
@@ -97,6 +130,8 @@ pub(crate) struct Course {
 pub(crate) struct State {
     pub(crate) stage: Stage,
     pub(crate) claim: Option<Claim>,
+    /// It is announced at its receiver, and waits there for its receive.
+    pub(crate) ticket: Option<Ticket>,
     pub(crate) under: relay::Under,
     /// Receiver not ready, so many times.
     pub(crate) refusals: u32,
@@ -108,6 +143,8 @@ pub(crate) struct State {
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     ops: VecDeque<Op>,
+    /// Messages that wait at their receivers: they hold up nothing, and take no place of the queue.
+    parked: Vec<Op>,
     posted: u64,
     /// The latest one that went.
     newest: u64,
@@ -186,8 +223,23 @@ impl Line {
         self.ops.remove(index)
     }
 
+    /// Sets an operation aside whose message waits at its receiver.
+    pub(crate) fn park(&mut self, index: usize) {
+        self.parked.extend(self.ops.remove(index));
+    }
+
+    /// Messages that wait at their receivers.
+    pub(crate) fn parked(&mut self) -> &mut Vec<Op> {
+        &mut self.parked
+    }
+
+    /// Operations that have not completed, wherever they wait.
+    pub(crate) fn pending(&self) -> usize {
+        self.ops.len() + self.parked.len()
+    }
+
     /// Everything, first things first.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Op> + '_ {
-        self.ops.drain(..)
+        self.parked.drain(..).chain(self.ops.drain(..))
     }
 }

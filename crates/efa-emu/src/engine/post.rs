@@ -74,7 +74,7 @@ impl Ep {
         op.course = self.course(&schedule);
         let keeps_order = self.limits.ordered && op.kind == Kind::Send;
         line.post(op, if keeps_order { 0 } else { schedule.hold });
-        self.pending.store(line.len(), Ordering::Release);
+        self.pending.store(line.pending(), Ordering::Release);
         stats.pending.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

@@ -19,6 +19,11 @@ const BATCH: usize = 16;
 /// Bytes that one call moves, about.
 const BATCH_BYTES: u64 = 1 << 20;
 
+/// Of messages that wait at their receivers, so many are looked at for each that is taken in hand ..
+const LOOK_EVERY: u64 = 16;
+/// .. and after so long it is the turn of others, in nanoseconds.
+const LOOK_NS: u64 = 1_000_000;
+
 /// Whether a message that ended like this will never be at its target.
 fn never_comes(op: &Op, went: Went) -> bool {
     let executed = matches!(op.course.fault, OpFault::Error { executed: true, .. });
@@ -49,11 +54,12 @@ impl Ep {
             Some(Some(code)) => self.fail_all(bound, &mut line, code),
             None => self.run(bound, &mut line),
         }
-        self.pending.store(line.len(), Ordering::Release);
+        self.pending.store(line.pending(), Ordering::Release);
     }
 
     fn run(&self, bound: &Bound, line: &mut Line) {
         let now = self.domain.process.now_ns();
+        self.run_parked(bound, line, now);
         let (mut gone, mut bytes, mut index) = (0, 0, 0);
         // Peers to whom an earlier send waits.
         let mut behind: Vec<Address> = Vec::new();
@@ -80,6 +86,10 @@ impl Ep {
                 self.attempt(line, index, ordered, now)
             };
             if went == Went::Waits {
+                if line.get_mut(index).is_some_and(|op| op.is_parked()) {
+                    line.park(index);
+                    continue;
+                }
                 if ordered {
                     behind.push(target);
                 }
@@ -88,15 +98,47 @@ impl Ep {
             }
             bytes += len;
             gone += 1;
-            if let Some(mut op) = line.remove(index) {
-                if line.goes(&op) {
-                    let stats = self.domain.nic.stats(self.domain.process);
-                    stats.reordered.fetch_add(1, Ordering::Relaxed);
-                }
-                self.give_up(&mut op);
-                self.ended(bound, &op, went, now);
+            if let Some(op) = line.remove(index) {
+                self.over(bound, line, op, went, now);
             }
         }
+    }
+
+    /// Lets messages go that waited at their receivers and have their receives now.
+    fn run_parked(&self, bound: &Bound, line: &mut Line, now: u64) {
+        let (mut gone, mut index) = (0, 0);
+        let turn = now / LOOK_NS;
+        while gone < BATCH && bound.tx.has_room() {
+            let Some(op) = line.parked().get_mut(index) else {
+                return;
+            };
+            // Most are looked at only: whether their peers live is asked in turn.
+            let is_asked = (turn + index as u64) % LOOK_EVERY == 0;
+            let stays =
+                op.course.not_before > now || (op.still_waits(self.domain.process) && !is_asked);
+            let went = if stays {
+                Went::Waits
+            } else {
+                self.execute(op, now)
+            };
+            if went == Went::Waits {
+                index += 1;
+                continue;
+            }
+            gone += 1;
+            let op = line.parked().remove(index);
+            self.over(bound, line, op, went, now);
+        }
+    }
+
+    /// An operation left the line.
+    fn over(&self, bound: &Bound, line: &mut Line, mut op: Op, went: Went, now: u64) {
+        if line.goes(&op) {
+            let stats = self.domain.nic.stats(self.domain.process);
+            stats.reordered.fetch_add(1, Ordering::Relaxed);
+        }
+        self.give_up(&mut op);
+        self.ended(bound, &op, went, now);
     }
 
     /// Lets an operation go whose turn it is.

@@ -10,7 +10,7 @@ use super::endpoint::Ep;
 use super::locked;
 use super::vector::Vector;
 use crate::mem::events::{self, Happened};
-use crate::mem::receives;
+use crate::mem::{receives, unexpected};
 use crate::plan::{Code, PollVerdict};
 
 /// Empty reads between two looks for receives that dead senders hold.
@@ -191,6 +191,7 @@ impl Queue {
             let Some(bound) = endpoint.receives_into(self) else {
                 continue;
             };
+            endpoint.look_after_unexpected();
             let shared = endpoint.shared();
             while state.ready.len() < wanted {
                 let Some(happened) = events::pop(shared) else {
@@ -223,7 +224,9 @@ impl Queue {
             let shared = endpoint.shared();
             let _held = shared.lock.acquire(self.domain.process.pid());
             receives::restore(shared);
+            unexpected::forget_dead(shared);
         }
+        unexpected::release_dead(self.domain.process.segment());
     }
 }
 

@@ -59,12 +59,14 @@ impl Ep {
             }
         }
         let posted = Posted { fault, ..*posted };
-        if !receives::post(self.shared(), which, &posted) {
+        // Counted first: a message may be there already.
+        self.receives.fetch_add(1, Ordering::Relaxed);
+        stats.pending.fetch_add(1, Ordering::Relaxed);
+        if !self.receive(which, &posted) {
+            self.receive_ended();
             stats.again.fetch_add(1, Ordering::Relaxed);
             return Err(e::FI_EAGAIN);
         }
-        self.receives.fetch_add(1, Ordering::Relaxed);
-        stats.pending.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 

@@ -10,11 +10,13 @@
 //! | `none` | operations that EFA does not have |
 //! | `fabric`, `domain`, `av`, `cq`, `mr`, `ep` | the objects' operations |
 //! | `options` | options of endpoints, per generation |
+//! | `dmabuf` | what passes for memory of a device |
 //! | `iov` | pieces of memory and their descriptors |
 //! | `msg`, `tagged`, `rma` | posts |
 
 mod av;
 mod cq;
+mod dmabuf;
 mod domain;
 mod ep;
 mod fabric;

@@ -144,6 +144,12 @@ pub(super) unsafe extern "C" fn regattr(
         } else {
             // SAFETY: fi_mr(3), FI_MR_DMABUF: an array of one.
             let dmabuf = unsafe { pieces.cast::<fi_mr_dmabuf>().read() };
+            // SAFETY: fi_mr(3): an open domain.
+            let process = unsafe { domain::of(fid.cast()) }.process;
+            if !process.generation().has(1, 21) {
+                return Err(e::FI_EINVAL);
+            }
+            super::dmabuf::check(dmabuf.fd, dmabuf.offset, dmabuf.len as u64)?;
             let base = dmabuf.base_addr.expose_provenance() as u64;
             (base.wrapping_add(dmabuf.offset), dmabuf.len)
         };

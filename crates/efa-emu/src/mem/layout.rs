@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use super::lock::Lock;
 
 /// First word of a segment; the digits count the layout's versions.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu01");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu02");
 
 /// Bits of a key that name the slot of its region; the others are its generation.
 pub(crate) const REGION_BITS: u32 = 18;
@@ -27,6 +27,12 @@ pub(crate) const NICS: usize = crate::config::NICS_MAX;
 pub(crate) const RECEIVES: usize = 1 << 13;
 /// Events that an endpoint can have unread.
 pub(crate) const EVENTS: usize = 1 << 12;
+/// Messages that can wait at an endpoint for their receives.
+pub(crate) const UNEXPECTED: usize = 1 << 11;
+/// Messages that a process can keep the bytes of; further ones are announced only.
+pub(crate) const BLOCKS: usize = 1 << 12;
+/// Bytes of such a message; longer ones are announced only.
+pub(crate) const BLOCK_BYTES: usize = 1 << 13;
 /// Segments of one receive.
 pub(crate) const RECEIVE_IOV: usize = 4;
 /// Copies that can be under way where the system permits no direct ones.
@@ -54,6 +60,7 @@ pub(crate) struct Segment {
     pub(crate) known: [AtomicU64; KNOWN],
     pub(crate) endpoints: [Endpoint; ENDPOINTS],
     pub(crate) relays: [Relay; RELAYS],
+    pub(crate) blocks: [Block; BLOCKS],
 }
 
 /// A registered region. Only its owner writes it, but for `uses_left`.
@@ -90,6 +97,7 @@ pub(crate) struct Endpoint {
     pub(crate) event_capacity: AtomicU32,
     /// Untagged and tagged.
     pub(crate) receives: [Receives; 2],
+    pub(crate) unexpected: Unexpected,
     pub(crate) event_head: AtomicU64,
     pub(crate) event_tail: AtomicU64,
     pub(crate) events: [Event; EVENTS],
@@ -113,12 +121,17 @@ pub(crate) mod flags {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Receives {
-    /// First one that may be posted; counts up for ever.
+    /// Position in the order of the first one that may wait.
     pub(crate) head: AtomicU64,
-    /// Next one to be posted.
+    /// Position of the next one to be posted.
     pub(crate) tail: AtomicU64,
     /// Places that are used, a power of two: no more pages become resident than it takes.
     pub(crate) places: AtomicU64,
+    /// Where the owner looks for a free place first; 0 until something is posted.
+    pub(crate) next: AtomicU64,
+    /// Place of the receive at each position: the oldest one that fits is found first, and an old one
+    /// that nothing fits is in nobody's way.
+    pub(crate) order: [AtomicU32; 2 * RECEIVES],
     pub(crate) entries: [Receive; RECEIVES],
 }
 
@@ -130,6 +143,8 @@ pub(crate) struct Receive {
     pub(crate) state: AtomicU32,
     /// Who claimed it.
     pub(crate) claimer: AtomicU32,
+    /// Its position in the order.
+    pub(crate) position: AtomicU64,
     /// The owner's context.
     pub(crate) context: AtomicU64,
     pub(crate) tag: AtomicU64,
@@ -138,6 +153,55 @@ pub(crate) struct Receive {
     pub(crate) fault: AtomicU64,
     /// Address, length, and [`LIVE`](super::regions::LIVE) with the key if one was given.
     pub(crate) iov: [[AtomicU64; 3]; RECEIVE_IOV],
+}
+
+/// Messages that came before their receives.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Unexpected {
+    /// Places up to the last one that may be in use.
+    pub(crate) high: AtomicU32,
+    /// Whether receives came back that messages here may wait for.
+    pub(crate) look: AtomicU32,
+    /// Whether bytes here have a receive.
+    pub(crate) due: AtomicU32,
+    pub(crate) padding: AtomicU32,
+    /// Counts messages.
+    pub(crate) serial: AtomicU64,
+    pub(crate) messages: [Message; UNEXPECTED],
+}
+
+/// A message that came before its receive.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) state: AtomicU32,
+    /// Whose it is.
+    pub(crate) sender: AtomicU32,
+    /// Earlier messages have lower ones.
+    pub(crate) serial: AtomicU64,
+    pub(crate) tagged: AtomicU32,
+    pub(crate) padding: AtomicU32,
+    pub(crate) tag: AtomicU64,
+    pub(crate) len: AtomicU64,
+    /// Bit 32: whether there are any; below, the data.
+    pub(crate) data: AtomicU64,
+    /// As [`Event::source`].
+    pub(crate) source: [AtomicU64; 2],
+    /// Where the bytes are, if they are here.
+    pub(crate) block: AtomicU64,
+    /// Place of its receive, once it has one.
+    pub(crate) receive: AtomicU64,
+}
+
+/// The bytes of a message that came before its receive.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// 0, who fills it, or all ones if it belongs to a message.
+    pub(crate) user: AtomicU32,
+    pub(crate) padding: AtomicU32,
+    pub(crate) bytes: [AtomicU64; BLOCK_BYTES / 8],
 }
 
 /// Something that a peer's operation did to an endpoint.
@@ -173,14 +237,14 @@ pub(crate) struct Relay {
     pub(crate) len: AtomicU64,
     /// [`LIVE`](super::regions::LIVE) and key of the region, or 0 for a claimed receive.
     pub(crate) key: AtomicU64,
-    /// Endpoint, queue and index of the claimed receive.
+    /// Endpoint, queue and place of the claimed receive.
     pub(crate) receive: AtomicU64,
     pub(crate) bytes: [AtomicU64; RELAY_BYTES / 8],
 }
 
 const _: () = {
     assert!(size_of::<Region>() == 40);
-    assert!(size_of::<Receive>() == 136);
+    assert!(size_of::<Receive>() == 144);
     assert!(size_of::<Event>() == 80);
     // Sparse, but the address space of 64 peers must hold it.
     assert!(size_of::<Segment>() < 4 << 30);

@@ -10,6 +10,7 @@
 //! | `hazard` | operations that are using a region now |
 //! | `known` | which addresses an address vector has |
 //! | `receives` | posted receives, claimed by senders |
+//! | `unexpected` | messages that came before their receives |
 //! | `events` | what happened to an endpoint because of its peers |
 //! | `copy` | moving bytes between processes |
 //! | `relay` | moving bytes where the system permits no direct copy |
@@ -25,3 +26,4 @@ pub(crate) mod mapping;
 pub(crate) mod receives;
 pub(crate) mod regions;
 pub(crate) mod relay;
+pub(crate) mod unexpected;

@@ -3,7 +3,7 @@
 //! A claimed receive stays in its place until the sender has filled it, so that a sender that dies
 //! meanwhile can be found out and the receive posted again, as a device would have kept it.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::alive::is_running;
 use super::copy::Piece;
@@ -53,8 +53,13 @@ impl Posted {
 pub(crate) struct Claim {
     pub(crate) posted: Posted,
     pub(crate) queue: Queue,
-    pub(crate) index: u64,
+    pub(crate) place: u64,
 }
+
+/// First position: there is room in front of it for receives that come back.
+const START: u64 = 1 << 32;
+/// The order is closed up when there are so many gaps in it, and more than receives.
+const GAPS: u64 = 64;
 
 fn queue(endpoint: &Endpoint, which: Queue) -> &Receives {
     let [untagged, tagged] = &endpoint.receives;
@@ -64,34 +69,108 @@ fn queue(endpoint: &Endpoint, which: Queue) -> &Receives {
     }
 }
 
-fn place(queue: &Receives, index: u64) -> &Receive {
-    let places = window(queue);
-    let masked = usize::try_from(index & (places - 1)).unwrap_or(0);
-    &queue.entries[masked & (RECEIVES - 1)]
+fn entry(queue: &Receives, place: u64) -> &Receive {
+    &queue.entries[usize::try_from(place).unwrap_or(0) & (RECEIVES - 1)]
 }
 
 /// Places in use: whatever a peer wrote there, it is a number of places that there are.
-fn window(queue: &Receives) -> u64 {
+fn places(queue: &Receives) -> u64 {
     let most = RECEIVES as u64;
     queue.places.load(Ordering::Relaxed).clamp(1, most)
 }
 
-/// Posts a receive; `false` if its place is still taken. The owner only, one thread at a time.
-pub(crate) fn post(endpoint: &Endpoint, which: Queue, receive: &Posted) -> bool {
+/// Where the order has the place of a position.
+fn slot(queue: &Receives, position: u64) -> &AtomicU32 {
+    let masked = usize::try_from(position & (2 * places(queue) - 1)).unwrap_or(0);
+    &queue.order[masked & (2 * RECEIVES - 1)]
+}
+
+/// The place of a position, if a receive is there (still).
+fn place_at(queue: &Receives, position: u64) -> Option<u64> {
+    let place = u64::from(slot(queue, position).load(Ordering::Relaxed));
+    (entry(queue, place).position.load(Ordering::Relaxed) == position).then_some(place)
+}
+
+fn is_posted(queue: &Receives, place: u64) -> bool {
+    entry(queue, place).state.load(Ordering::Relaxed) == state::POSTED
+}
+
+/// Positions from the first that may wait to the tail.
+fn range(queue: &Receives) -> core::ops::Range<u64> {
+    let (head, tail) = (
+        queue.head.load(Ordering::Relaxed),
+        queue.tail.load(Ordering::Acquire),
+    );
+    // Never more than there are, whatever the numbers say.
+    head..tail.min(head.saturating_add(2 * places(queue)))
+}
+
+/// Places of receives that wait, oldest first. Under the endpoint's lock.
+pub(crate) fn waiting(endpoint: &Endpoint, which: Queue) -> impl Iterator<Item = u64> + '_ {
     let queue = queue(endpoint, which);
+    range(queue)
+        .filter_map(|position| place_at(queue, position))
+        .filter(|place| is_posted(queue, *place))
+}
+
+/// Posts a receive, beside so many others, and says where it is; `None` if there is no place. The owner
+/// only, under the endpoint's lock.
+pub(crate) fn post(
+    endpoint: &Endpoint,
+    which: Queue,
+    receive: &Posted,
+    others: u64,
+) -> Option<u64> {
+    let queue = queue(endpoint, which);
+    let span = range(queue);
+    if span.end - span.start > 2 * others + GAPS || span.end - span.start >= places(queue) {
+        close_up(queue);
+    }
     let tail = queue.tail.load(Ordering::Relaxed);
-    if tail == 0 {
+    if queue.next.load(Ordering::Relaxed) == 0 {
         // All of them will be used in turn: their pages become resident now, not bit by bit.
-        for index in 0..window(queue) {
-            place(queue, index)
+        for place in 0..places(queue) {
+            entry(queue, place)
                 .state
                 .store(state::FREE, Ordering::Relaxed);
         }
     }
-    let entry = place(queue, tail);
-    if entry.state.load(Ordering::Acquire) != state::FREE {
-        return false;
+    let first = queue.next.load(Ordering::Relaxed);
+    let place = (0..places(queue))
+        .map(|i| first.wrapping_add(i) & (places(queue) - 1))
+        .find(|place| entry(queue, *place).state.load(Ordering::Acquire) == state::FREE)?;
+    queue.next.store(place + 1, Ordering::Relaxed);
+    write(entry(queue, place), receive);
+    put(queue, place, tail);
+    queue.tail.store(tail + 1, Ordering::Release);
+    Some(place)
+}
+
+fn put(queue: &Receives, place: u64, position: u64) {
+    let number = u32::try_from(place).unwrap_or(0);
+    slot(queue, position).store(number, Ordering::Relaxed);
+    entry(queue, place)
+        .position
+        .store(position, Ordering::Relaxed);
+}
+
+/// Closes the gaps in the order. The owner only, under the endpoint's lock.
+fn close_up(queue: &Receives) {
+    let all = range(queue);
+    let mut next = all.start;
+    for position in all {
+        let Some(place) = place_at(queue, position) else {
+            continue;
+        };
+        if is_posted(queue, place) {
+            put(queue, place, next);
+            next += 1;
+        }
     }
+    queue.tail.store(next, Ordering::Relaxed);
+}
+
+fn write(entry: &Receive, receive: &Posted) {
     entry.context.store(receive.context, Ordering::Relaxed);
     entry.tag.store(receive.tag, Ordering::Relaxed);
     entry.ignore.store(receive.ignore, Ordering::Relaxed);
@@ -108,8 +187,6 @@ pub(crate) fn post(endpoint: &Endpoint, which: Queue, receive: &Posted) -> bool 
     }
     entry.claimer.store(0, Ordering::Relaxed);
     entry.state.store(state::POSTED, Ordering::Relaxed);
-    queue.tail.store(tail + 1, Ordering::Release);
-    true
 }
 
 fn read(entry: &Receive) -> Posted {
@@ -132,56 +209,81 @@ fn read(entry: &Receive) -> Posted {
     }
 }
 
-/// Indices from the first that may be posted to the tail.
-fn range(queue: &Receives) -> core::ops::Range<u64> {
-    let (head, tail) = (
-        queue.head.load(Ordering::Relaxed),
-        queue.tail.load(Ordering::Acquire),
-    );
-    // Never more than there are, whatever the numbers say.
-    head..tail.min(head.saturating_add(window(queue)))
+/// Whether the receive at a place waits, and for a message of this tag (any, if untagged).
+pub(crate) fn fits(endpoint: &Endpoint, which: Queue, place: u64, tag: u64) -> bool {
+    let queue = queue(endpoint, which);
+    let entry = entry(queue, place);
+    let ignore = entry.ignore.load(Ordering::Relaxed);
+    is_posted(queue, place)
+        && (which == Queue::Untagged || (entry.tag.load(Ordering::Relaxed) ^ tag) & !ignore == 0)
 }
 
 /// Claims the first receive that fits a tag (any, if untagged). Under the endpoint's lock.
 pub(crate) fn claim(endpoint: &Endpoint, which: Queue, tag: u64, own_pid: u32) -> Option<Claim> {
+    let mut waiting = waiting(endpoint, which);
+    let place = waiting.find(|place| fits(endpoint, which, *place, tag))?;
+    Some(claim_at(endpoint, which, place, own_pid))
+}
+
+/// Claims a receive that waits. Under the endpoint's lock.
+pub(crate) fn claim_at(endpoint: &Endpoint, which: Queue, place: u64, own_pid: u32) -> Claim {
     let queue = queue(endpoint, which);
-    let index = range(queue).find(|index| {
-        let entry = place(queue, *index);
-        let ignore = entry.ignore.load(Ordering::Relaxed);
-        entry.state.load(Ordering::Relaxed) == state::POSTED
-            && (which == Queue::Untagged
-                || (entry.tag.load(Ordering::Relaxed) ^ tag) & !ignore == 0)
-    })?;
-    let entry = place(queue, index);
+    let entry = entry(queue, place);
     entry.claimer.store(own_pid, Ordering::Relaxed);
     entry.state.store(state::CLAIMED, Ordering::Release);
-    let posted = read(entry);
     advance(queue);
-    Some(Claim {
-        posted,
+    at(endpoint, which, place)
+}
+
+/// A receive that somebody claimed.
+pub(crate) fn at(endpoint: &Endpoint, which: Queue, place: u64) -> Claim {
+    Claim {
+        posted: read(entry(queue(endpoint, which), place)),
         queue: which,
-        index,
-    })
+        place,
+    }
 }
 
 /// Moves the head over receives that no longer wait.
 fn advance(queue: &Receives) {
-    let first = range(queue)
-        .find(|index| place(queue, *index).state.load(Ordering::Relaxed) == state::POSTED)
-        .unwrap_or_else(|| queue.tail.load(Ordering::Relaxed));
+    let waits = |position: &u64| {
+        let place = place_at(queue, *position);
+        place.is_some_and(|place| is_posted(queue, place))
+    };
+    let first = range(queue).find(waits);
+    let first = first.unwrap_or_else(|| queue.tail.load(Ordering::Relaxed));
     queue.head.store(first, Ordering::Relaxed);
 }
 
 /// Ends a claim: the receive is over.
 pub(crate) fn finish(endpoint: &Endpoint, claim: &Claim) {
-    place(queue(endpoint, claim.queue), claim.index)
+    entry(queue(endpoint, claim.queue), claim.place)
         .state
         .store(state::FREE, Ordering::Release);
 }
 
+/// Gives a claim back: the receive waits again. Under the endpoint's lock.
+pub(crate) fn unclaim(endpoint: &Endpoint, claim: &Claim) {
+    let queue = queue(endpoint, claim.queue);
+    if entry(queue, claim.place).state.load(Ordering::Acquire) == state::CLAIMED {
+        put_back(endpoint, queue, claim.place);
+    }
+}
+
+/// A receive waits again, before those that wait, and perhaps for a message that is there already.
+fn put_back(endpoint: &Endpoint, queue: &Receives, place: u64) {
+    let position = queue.head.load(Ordering::Relaxed).wrapping_sub(1);
+    put(queue, place, position);
+    entry(queue, place)
+        .state
+        .store(state::POSTED, Ordering::Release);
+    queue.head.store(position, Ordering::Relaxed);
+    endpoint.unexpected.look.store(1, Ordering::Relaxed);
+}
+
 /// Whether a claim is still what it was: asked by the owner, who fills receives for others.
-pub(crate) fn is_claimed_by(endpoint: &Endpoint, which: Queue, index: u64, pid: u32) -> bool {
-    let entry = place(queue(endpoint, which), index);
+pub(crate) fn is_claimed_by(endpoint: &Endpoint, which: Queue, place: u64, pid: u32) -> bool {
+    let entry = entry(queue(endpoint, which), place);
     entry.state.load(Ordering::Acquire) == state::CLAIMED
         && entry.claimer.load(Ordering::Relaxed) == pid
 }
@@ -193,12 +295,11 @@ pub(crate) fn cancel(
     fits: impl Fn(&Posted) -> bool,
 ) -> Option<Posted> {
     let queue = queue(endpoint, which);
-    let index = range(queue).find(|index| {
-        let entry = place(queue, *index);
-        entry.state.load(Ordering::Relaxed) == state::POSTED && fits(&read(entry))
+    let mut waiting = waiting(endpoint, which).map(|place| entry(queue, place));
+    let (entry, posted) = waiting.find_map(|entry| {
+        let posted = read(entry);
+        fits(&posted).then_some((entry, posted))
     })?;
-    let entry = place(queue, index);
-    let posted = read(entry);
     entry.state.store(state::FREE, Ordering::Relaxed);
     advance(queue);
     Some(posted)
@@ -209,19 +310,20 @@ pub(crate) fn cancel(
 pub(crate) fn restore(endpoint: &Endpoint) -> bool {
     let mut in_use = false;
     for queue in &endpoint.receives {
-        let tail = queue.tail.load(Ordering::Acquire);
-        for index in tail.saturating_sub(window(queue))..tail {
-            let entry = place(queue, index);
+        // Nothing was ever posted, and its pages need not become resident.
+        if queue.next.load(Ordering::Relaxed) == 0 {
+            continue;
+        }
+        for place in 0..places(queue) {
+            let entry = entry(queue, place);
             if entry.state.load(Ordering::Acquire) != state::CLAIMED {
                 continue;
             }
             if is_running(entry.claimer.load(Ordering::Relaxed)) {
                 in_use = true;
-                continue;
+            } else {
+                put_back(endpoint, queue, place);
             }
-            entry.state.store(state::POSTED, Ordering::Relaxed);
-            let head = queue.head.load(Ordering::Relaxed);
-            queue.head.store(head.min(index), Ordering::Relaxed);
         }
     }
     in_use
@@ -230,16 +332,88 @@ pub(crate) fn restore(endpoint: &Endpoint) -> bool {
 /// Forgets everything, before an endpoint is used again with this depth of queue.
 pub(crate) fn reset(endpoint: &Endpoint, depth: usize) {
     // As many may still be filled by slow senders as are posted.
-    let places = (2 * depth).next_power_of_two().clamp(2, RECEIVES) as u64;
+    let number = (2 * depth).next_power_of_two().clamp(2, RECEIVES) as u64;
     for queue in &endpoint.receives {
-        let tail = queue.tail.load(Ordering::Relaxed);
-        for index in tail.saturating_sub(window(queue))..tail {
-            place(queue, index)
-                .state
-                .store(state::FREE, Ordering::Relaxed);
+        // What an earlier endpoint left goes with the first post.
+        queue.head.store(START, Ordering::Relaxed);
+        queue.tail.store(START, Ordering::Relaxed);
+        queue.next.store(0, Ordering::Relaxed);
+        queue.places.store(number, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::mapping::{self, Mapping};
+
+    fn endpoint(depth: usize) -> (tempfile::TempDir, Mapping) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (_, _, segment) = mapping::create(dir.path()).expect("a segment");
+        reset(&segment.endpoints[3], depth);
+        (dir, segment)
+    }
+
+    fn tagged(tag: u64) -> Posted {
+        Posted {
+            tag,
+            context: tag,
+            ..Posted::default()
         }
-        queue.head.store(0, Ordering::Relaxed);
-        queue.tail.store(0, Ordering::Relaxed);
-        queue.places.store(places, Ordering::Relaxed);
+    }
+
+    /// Many come and go beside one that nothing fits, and the oldest that fits is always first.
+    #[test]
+    fn an_old_receive_is_in_nobodys_way() {
+        let (_dir, segment) = endpoint(8);
+        let endpoint = &segment.endpoints[3];
+        let post = |tag| post(endpoint, Queue::Tagged, &tagged(tag), 3).expect("a place");
+        post(1000);
+        for round in 0..500 {
+            let (first, second) = (post(round), post(round));
+            let claim = |tag| claim(endpoint, Queue::Tagged, tag, 1).expect("a receive");
+            let claimed = claim(round);
+            assert_eq!((claimed.place, claimed.posted.context), (first, round));
+            finish(endpoint, &claimed);
+            let claimed = claim(round);
+            assert_eq!(claimed.place, second);
+            finish(endpoint, &claimed);
+        }
+        assert!(claim(endpoint, Queue::Tagged, 1000, 1).is_some());
+        assert!(claim(endpoint, Queue::Tagged, 1000, 1).is_none());
+    }
+
+    #[test]
+    fn what_is_given_back_is_first_again() {
+        let (_dir, segment) = endpoint(8);
+        let endpoint = &segment.endpoints[3];
+        for tag in 0..3 {
+            post(endpoint, Queue::Untagged, &tagged(tag), tag).expect("a place");
+        }
+        let claim = || claim(endpoint, Queue::Untagged, 0, 1).expect("a receive");
+        let (first, second) = (claim(), claim());
+        unclaim(endpoint, &first);
+        assert_eq!(claim().place, first.place);
+        // By somebody who is not there any more.
+        finish(endpoint, &second);
+        unclaim(endpoint, &second);
+        assert_eq!(claim().posted.context, 2);
+        assert!(!restore(endpoint) || is_running(1));
+    }
+
+    #[test]
+    fn there_are_as_many_places_as_it_takes() {
+        let (_dir, segment) = endpoint(2);
+        let endpoint = &segment.endpoints[3];
+        let post = |n| post(endpoint, Queue::Untagged, &tagged(n), n);
+        assert!((0..4).all(|n| post(n).is_some()));
+        assert_eq!(post(4), None);
+        let third = cancel(endpoint, Queue::Untagged, |posted| posted.context == 2);
+        assert_eq!(third, Some(tagged(2)));
+        assert!(post(5).is_some());
+        let order: Vec<u64> = waiting(endpoint, Queue::Untagged)
+            .map(|place| at(endpoint, Queue::Untagged, place).posted.context)
+            .collect();
+        assert_eq!(order, [0, 1, 3, 5]);
     }
 }

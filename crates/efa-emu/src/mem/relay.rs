@@ -31,7 +31,7 @@ mod stage {
 pub(crate) enum Right {
     /// The key of a region.
     Key(u64),
-    /// A claimed receive: endpoint, queue, index.
+    /// A claimed receive: endpoint, queue, place.
     Receive(usize, Queue, u64),
 }
 

@@ -37,8 +37,12 @@ pub(crate) fn received(actor: &Actor<'_>) {
     actor.link.meet();
 }
 
-/// Without a receive a message waits at its sender, for ever if nothing else is asked for.
+/// On efa-direct a message waits at its sender while there is no receive, for ever if nothing else is
+/// asked for.
 pub(crate) fn not_ready(actor: &Actor<'_>) {
+    if !actor.is_direct() {
+        return;
+    }
     let pair = actor.pair(64);
     if actor.side == 0 {
         pair.side.send(pair.memory.source(64), pair.target.peer);
@@ -270,9 +274,16 @@ pub(crate) fn cancelled(actor: &Actor<'_>) {
             error.is_cancelled() && error.context() == context,
             "{error}"
         );
-        // No message finds it any more.
+        // No message finds it any more: it is kept for the next one.
         actor.link.meet();
         pair.side.send(pair.memory.source(1), pair.target.peer);
+        assert!(
+            pair.side
+                .one()
+                .done()
+                .flags()
+                .contains(CompletionFlags::SEND)
+        );
         pair.side.silent();
     }
     let flags = PostFlags::from_bits_retain(c::FI_FENCE);
