@@ -58,6 +58,12 @@ static inline int net_wait(struct net *net, void *request, int *size, double bou
     CHECK(0, "a request neither completed nor failed within %g s", bound);
 }
 
+/* Whether bytes arrive without any call: what the device of EFA does alone, and no other provider. */
+static inline int moves_by_itself(void)
+{
+    return strstr(chosen_provider, "(fabric efa-direct)") != NULL;
+}
+
 /* Sends itself a message through a fresh connection: whether the process still works. */
 static inline void check_health(struct net *net)
 {

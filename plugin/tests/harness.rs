@@ -5,12 +5,11 @@
 //! |---|---|
 //! | `OFI_TEST_NEURON_PLUGIN`, `OFI_TEST_NCCL_PLUGIN` | the shared object of Neuron, of NCCL; else the one that cargo built for this test |
 //! | `OFI_LIBFABRIC_PATH` | the libfabric; else the system's |
-//! | `OFI_TEST_PROVIDERS` | providers, separated by commas; else `tcp,shm` |
+//! | `OFI_TEST_PROVIDERS` | providers, separated by commas; else `tcp,shm,efa` |
 //! | `OFI_TEST_ALLOW_NO_FABRIC=1` | without libfabric: skip by name instead of failing |
 //!
 //! `tcp` is `tcp;ofi_rxm` on libfabric before 1.18, where tcp has no endpoints of the kind needed.
-//! `efa` is the emulated one, which cargo builds beside these tests; the programs pass with it on libfabric
-//! 1.17, and some expect of it what only that generation says.
+//! `efa` is the emulated one, which cargo builds beside these tests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -117,14 +116,9 @@ pub(crate) fn library(file: &str, variable: &str) -> PathBuf {
 /// Runs a program for each provider: its first arguments are the shared objects. `settings` are
 /// environment variables.
 pub(crate) fn run(plugins: &[PathBuf], name: &str, arguments: &[&str], settings: &[(&str, &str)]) {
-    let providers = std::env::var("OFI_TEST_PROVIDERS").unwrap_or_else(|_| "tcp,shm".to_owned());
+    let providers =
+        std::env::var("OFI_TEST_PROVIDERS").unwrap_or_else(|_| "tcp,shm,efa".to_owned());
     for provider in providers.split(',') {
-        // Connecting is over when its message has left, which on EFA needs nobody's accept.
-        let is_sendrecv = settings.contains(&("OFI_NCCL_PROTOCOL", "SENDRECV"));
-        if provider == "efa" && name == "killed" && is_sendrecv {
-            println!("skipped: {name} over SENDRECV on efa: a connect there does not wait");
-            continue;
-        }
         run_on(provider, (plugins, name, arguments), |command| {
             command.envs(settings.iter().copied());
         });

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * `*request` of irecv as an input: 1 says that the caller sees for itself that the data is there. With
  * eager messages off and a provider that moves data by itself the request is then done, with size 0,
- * before there is a send; elsewhere it is like any other. tcp only says that it does, and is believed
- * when that is asked for. Without the 1 it always waits for its data.
+ * before there is a send; elsewhere it is like any other. The fabric efa-direct does; tcp only says so, and
+ * is believed when that is asked for. Without the 1 it always waits for its data.
  *
  * usage: optional PLUGIN VERSION (5 or 6), with OFI_NCCL_EAGER_MAX_SIZE=-1 */
 #include "common.h"
@@ -63,7 +63,8 @@ int main(int argc, char **argv)
     void *listener, *sender = NULL, *receiver = NULL, *mr[2];
     double end = now() + 30;
     setenv("OFI_NCCL_EARLY_COMPLETION", "1", 1);
-    /* The tcp provider itself says that it moves data; tcp;ofi_rxm and shm do not, and init fails. */
+    /* The tcp provider itself says that it moves data; tcp;ofi_rxm, shm and the fabric efa do not, and
+     * init fails. */
     int automatic = PICK(&net, init)(logger) == 0;
     if (!automatic) {
         CHECK(strstr(last_warning, "OFI-E0206"), "init failed: %s", last_warning);
@@ -71,7 +72,8 @@ int main(int argc, char **argv)
         unsetenv("OFI_NCCL_EARLY_COMPLETION");
         start(&net);
     }
-    int says_so = strstr(chosen_provider, "provider tcp:") || strstr(chosen_provider, "provider net:");
+    int says_so = strstr(chosen_provider, "provider tcp:") || strstr(chosen_provider, "provider net:") ||
+                  moves_by_itself();
     CHECK(automatic == says_so, "early completion: %d, and %s", automatic, chosen_provider);
     EXPECT(0, PICK(&net, listen)(0, handle, &listener));
     while (!sender || !receiver) {

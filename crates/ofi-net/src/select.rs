@@ -319,8 +319,14 @@ fn summary(version: Version, nics: &[Nic]) -> String {
         _ => "own keys",
     };
     let provider = first.map_or("none", |nic| nic.provider.as_str());
+    // EFA has two that do not interoperate; elsewhere the name is a network's.
+    let fabric = first.map_or("", |nic| nic.info.fabric_name());
+    let fabric = match fabric.strip_prefix(provider) {
+        None | Some("") => String::new(),
+        Some(_) => format!(" (fabric {fabric})"),
+    };
     format!(
-        "libfabric {version}, provider {provider}: {} ({addressing}, {keys})",
+        "libfabric {version}, provider {provider}{fabric}: {} ({addressing}, {keys})",
         names.join(", ")
     )
 }
