@@ -220,6 +220,17 @@ pub(crate) const STEPS: &[Step] = &[
         ],
     )
     .env(&[("RUSTFLAGS", "--cfg loom")]),
+    Step::cargo(
+        "every interleaving of small scenes",
+        &[
+            "test",
+            "--release",
+            "--package",
+            "ofi-sim",
+            "--test",
+            "explore",
+        ],
+    ),
     Step::xtask("instructions of the hot path", &["hot"]).needs(&[Need::Valgrind]),
     Step::xtask("traps of the pure crates", &["traps", "--pure"]).needs(&[Need::Git]),
     Step::xtask(BUILD, &["build", "--release"]),

@@ -101,7 +101,7 @@ impl fmt::Display for IdError {
 
 impl core::error::Error for IdError {}
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     /// Odd while the id is live.
     generation: u32,
@@ -129,7 +129,7 @@ struct Entry {
 ///
 /// `alloc` and `free` are O(1): three words of a 64-ary bitmap, at any fill. Memory: 8.1 bytes for
 /// each number used so far, 600 for the pool.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct IdPool {
     /// Free ids below `fresh`: those that have rested.
     rested: Bitmap,

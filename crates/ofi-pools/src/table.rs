@@ -43,6 +43,7 @@ impl<T> fmt::Display for Full<T> {
 
 impl<T> core::error::Error for Full<T> {}
 
+#[derive(Clone)]
 struct Entry<T> {
     value: Option<T>,
     /// Odd while `value` is `Some`.
@@ -114,6 +115,7 @@ impl<'a, T> Vacant<'a, T> {
 /// # Costs
 ///
 /// `insert`, `get`, `remove`: O(1), no search; 8 bytes a slot beside `Option<T>`.
+#[derive(Clone)]
 pub struct Table<T> {
     entries: Vec<Entry<T>>,
     /// The slot vacated last, or NIL.

@@ -17,7 +17,7 @@ const RAIL_MASK: u8 = 3;
 const _: () = assert!(MAX_RAILS == RAIL_MASK as usize + 1);
 
 /// Operations of one request; some of them may have been offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Batch {
     /// The request.
     pub(crate) owner: Key,

@@ -25,7 +25,7 @@ pub enum CommKind {
 }
 
 /// Addresses of the peer's endpoints.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub(crate) struct Peer {
     pub(crate) data: [PeerAddr; MAX_RAILS],
     pub(crate) control: [PeerAddr; MAX_RAILS],
@@ -33,7 +33,7 @@ pub(crate) struct Peer {
 
 /// A communicator: what every message touches in the first cache line, the peer's addresses in the second
 /// one, what is rarely looked at behind them.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 #[repr(C)]
 pub(crate) struct Comm<D: Dialect> {
     /// Its kind, unless it has failed or is closed: what the data path asks first.

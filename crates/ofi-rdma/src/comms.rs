@@ -12,7 +12,7 @@ use crate::comm::Comm;
 use crate::dialect::Dialect;
 
 /// Begins with a cache line, so that its communicator does.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Entry<D: Dialect> {
     comm: Option<Comm<D>>,
@@ -26,7 +26,7 @@ const _: () = assert!(
 );
 
 /// The table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Comms<D: Dialect> {
     entries: Vec<Entry<D>>,
     len: u32,

@@ -15,7 +15,7 @@ pub struct ImmFields {
 }
 
 /// One generation of the wire protocol.
-pub trait Dialect: Copy + core::fmt::Debug + 'static {
+pub trait Dialect: Copy + core::fmt::Debug + core::hash::Hash + 'static {
     /// Bits of a sequence number.
     const SEQ_BITS: u32;
     /// Sequence numbers of one communicator that are tracked at once: a power of two, with
@@ -33,7 +33,7 @@ pub trait Dialect: Copy + core::fmt::Debug + 'static {
 }
 
 /// The wire of v1.15.0 (protocol 1.1): `nseg:4 | comm_id:18 | seq:10`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub struct Base;
 
 impl Dialect for Base {
@@ -61,7 +61,7 @@ impl Dialect for Base {
 
 /// The same protocol with three-bit sequence numbers and two messages in flight at most seen by the
 /// window: wraps and exhaustion happen every few messages. Only the simulator speaks it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub struct Tiny;
 
 type TinyImm = NsegCommSeq<4, 7, 18, 3>;

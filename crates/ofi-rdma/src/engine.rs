@@ -22,7 +22,7 @@ use crate::request::{Kind, Request};
 use crate::state::{CommState, ReqInput, ReqState};
 
 /// What the peer sent before our call: kept until that call (protocol 2.k 1, 2.k 4).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Early {
     /// A CTRL whose isend has not been called.
     Ctrl(EarlyCtrl),
@@ -31,7 +31,7 @@ pub(crate) enum Early {
 }
 
 /// The part of a CTRL that a send needs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct EarlyCtrl {
     pub(crate) addr: u64,
     pub(crate) keys: [u64; MAX_RAILS],
@@ -40,7 +40,7 @@ pub(crate) struct EarlyCtrl {
 }
 
 /// One domain's protocol engine. See the crate's first page for the contract.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
     pub(crate) config: Config,
     pub(crate) data_rails: RailCount,

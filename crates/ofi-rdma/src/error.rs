@@ -61,7 +61,7 @@ pub enum Error {
 }
 
 /// The first failure of a communicator: it sticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Failure {
     /// Wire id of our communicator.
     pub comm_id: u32,
@@ -75,7 +75,7 @@ pub struct Failure {
 }
 
 /// What made a communicator fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Why {
     /// The provider failed an operation.
     #[error("{op:?} on {} rail {} failed: errno {}, provider error {}", if .lane.is_control() { "control" } else { "data" }, .lane.rail(), .cause.errno, .cause.provider_errno)]

@@ -35,7 +35,8 @@
 //! `dialect` (what changes between generations); `state` (the state machines, as tables); `window`, `request`, `comm`,
 //! `comms`, `batch`, `outbox` (state);
 //! `engine` (the whole); `connection` (connect, accept, close); `datapath` (isend, irecv, flush,
-//! `one_sided`, pump, demux, complete, test); `stall` (deadlines).
+//! `one_sided`, pump, demux, complete, test); `stall` (deadlines);
+//! `same` (when two engines are in one state).
 //!
 //! Not here: memory registration, addresses of peers, buffers, threads: see `ofi-net`.
 #![doc = ""]
@@ -60,6 +61,7 @@ pub mod limits;
 mod outbox;
 mod port;
 mod request;
+mod same;
 mod stall;
 mod state;
 mod window;

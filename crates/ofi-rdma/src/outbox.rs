@@ -15,7 +15,7 @@ use crate::port::Lane;
 const NIL: u32 = u32::MAX;
 
 /// One waiting operation: what [`crate::Wire`] is built from when its turn comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Waiting {
     pub(crate) op: OpKind,
     /// The communicator for CONN, `CONN_RESP` and CLOSE; the request for the rest.
@@ -51,7 +51,7 @@ struct PerComm {
 }
 
 /// The waiting operations of one engine. Communicators are named by their slot index.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
     entries: Vec<Entry>,
     free: Vec<u32>,
@@ -135,6 +135,17 @@ impl Outbox {
         per_comm.count -= 1;
         self.free.push(at);
         self.len -= 1;
+    }
+
+    /// What waits on a lane, in the order in which it is offered if nothing is busy: the number of its
+    /// communicator, and itself.
+    pub(crate) fn on_lane(&self, lane: Lane) -> impl Iterator<Item = (u32, Waiting)> + '_ {
+        self.rings[lane.index()].iter().flat_map(move |&comm| {
+            let head = self.comms[comm as usize].fifos[lane.index()].head;
+            let entry = move |at: u32| self.entries.get(at as usize);
+            let fifo = core::iter::successors(entry(head), move |e| entry(e.next));
+            fifo.map(move |e| (comm, e.waiting))
+        })
     }
 
     /// The provider was busy: the next communicator of the lane gets its turn.

@@ -9,7 +9,7 @@ use crate::port::{Lane, RegionId, RxId};
 use crate::state::{ReqInput, ReqState};
 
 /// What a request does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// A send that waits for, or follows, its CTRL.
     Send,
@@ -71,7 +71,7 @@ impl Taken {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) comm: Key,
     pub(crate) region: RegionId,

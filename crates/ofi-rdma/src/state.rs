@@ -4,7 +4,7 @@
 //! a machine is seen in review.
 
 /// State of a communicator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CommState {
     /// Listener: no connection yet (one may be half made).
     Listening,
@@ -85,7 +85,7 @@ impl CommState {
 }
 
 /// State of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReqState {
     /// Completions are missing.
     Live,

@@ -71,7 +71,7 @@ const fn unpack(word: u32) -> Slot {
 const SLOTS: usize = 256;
 
 /// The window: 4 bytes a slot.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Window<D> {
     slots: Box<[u32; SLOTS]>,
     oldest: u16,

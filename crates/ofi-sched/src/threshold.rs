@@ -61,7 +61,7 @@ impl core::error::Error for ConfigError {}
 ///
 /// Costs: no allocation, no division; a comparison for each rail, two table look-ups and one
 /// multiplication a message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Threshold {
     /// Below this a message is small.
     small_max_bytes: u64,

@@ -63,7 +63,13 @@ struct Hunt {
     messages: u64,
     until: Instant,
     is_over: AtomicBool,
+    /// What all threads did so far.
+    seeds_done: AtomicU64,
+    messages_done: AtomicU64,
 }
+
+/// Seeds between two lines that say how far it is: a run that is stopped has not run in vain.
+const TOLD_EVERY: u64 = 2_000;
 
 impl Hunt {
     fn new(first: u64, count: u64, messages: u64, seconds: u64) -> Self {
@@ -73,6 +79,16 @@ impl Hunt {
             messages,
             until: Instant::now() + Duration::from_secs(seconds),
             is_over: AtomicBool::new(false),
+            seeds_done: AtomicU64::new(0),
+            messages_done: AtomicU64::new(0),
+        }
+    }
+
+    fn tell(&self, messages: u64) {
+        let messages = messages + self.messages_done.fetch_add(messages, Ordering::Relaxed);
+        let seeds = 1 + self.seeds_done.fetch_add(1, Ordering::Relaxed);
+        if seeds % TOLD_EVERY == 0 {
+            println!("so far {seeds} seeds, {messages} messages: all well");
         }
     }
 
@@ -101,7 +117,10 @@ impl Hunt {
     fn one<D: Dialect>(&self, seed: u64, sum: &mut Report) -> Result<Option<Failure>, SpecError> {
         let config = SimConfig::random(seed, self.messages);
         match Sim::<D>::with_dialect(config.clone())?.run() {
-            Ok(report) => sum.absorb(&report),
+            Ok(report) => {
+                self.tell(report.messages);
+                sum.absorb(&report);
+            }
             Err(failure) => {
                 println!("WRONG {failure}; making it smaller");
                 return Ok(shrink::<D>(config, SHRINK_RUNS).or(Some(failure)));

@@ -113,6 +113,7 @@ mod tests {
     fn held_buffers_are_replaced_and_come_back_once() {
         let mut memory = Memory::new(
             0,
+            0,
             Addressing {
                 virt: true,
                 key_salt: 0,

@@ -120,6 +120,8 @@ impl Record {
 pub(crate) struct Ring {
     records: Box<[Record]>,
     pub(crate) next: u64,
+    /// One more than the newest message of which anything was noted: the rest needs no clearing.
+    noted: u64,
 }
 
 /// Twice the window of sequence numbers.
@@ -130,6 +132,7 @@ impl Ring {
         Self {
             records: vec![Record::NOTHING; 512].into_boxed_slice(),
             next: 0,
+            noted: 0,
         }
     }
 
@@ -168,6 +171,7 @@ impl Ring {
             ..Record::NOTHING
         };
         self.next += 1;
+        self.noted = self.noted.max(self.next);
     }
 
     /// Whether the CTRL of message `k`, which is not made yet, was given to the engine.
@@ -190,6 +194,7 @@ impl Ring {
                 };
             }
             slot.ctrl = true;
+            self.noted = self.noted.max(k + 1);
         }
     }
 
@@ -208,8 +213,9 @@ impl Ring {
     }
 
     fn clear(&mut self) {
-        self.records.fill(Record::NOTHING);
-        self.next = 0;
+        let used = usize::try_from(self.noted.min(RING)).unwrap_or(0);
+        self.records[..used].fill(Record::NOTHING);
+        (self.next, self.noted) = (0, 0);
     }
 }
 

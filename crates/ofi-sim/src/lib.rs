@@ -18,7 +18,8 @@
 //! `config` and `spec` (what is simulated, as a value and as a line of text), `rng`, `timeline`;
 //! `memory`, `bounce`, `ops`, `world` (what there is); `post`, `land`, `stray`, `harvest` (what
 //! happens); `link`, `caller`, `one_sided`, `optional` (who asks for it); `pattern`, `view`, `ledger`, `judge`, `verdict` (what
-//! has to be true); `sim` (the loop), `report`, `coverage`; `shrink`.
+//! has to be true); `sim` (the loop), `report`, `coverage`; `shrink`; `explore` (all orders of events of
+//! small configurations, with a network of its own).
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
@@ -26,6 +27,7 @@ mod bounce;
 mod caller;
 mod config;
 mod coverage;
+pub mod explore;
 mod harvest;
 mod judge;
 mod land;

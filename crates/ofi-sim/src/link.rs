@@ -128,6 +128,12 @@ impl Link {
         Self::stride(config) * u64::from(config.window) + one_sided::AREA_BYTES
     }
 
+    /// Memory that a host needs at most for its links, about: buffers for eager messages come on top.
+    pub(crate) fn expected_bytes(config: &SimConfig) -> u64 {
+        let link = (Self::memory_bytes(config) + 64) * u64::from(config.links);
+        2 * link + (1 << 17)
+    }
+
     /// Where the buffer of a slot begins.
     pub(crate) fn buffer(&self, side: usize, slot: u16, config: &SimConfig) -> u64 {
         self.sides[side].memory + u64::from(slot) * Self::stride(config) + GUARD_BYTES

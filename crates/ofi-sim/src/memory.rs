@@ -36,7 +36,9 @@ pub(crate) struct Addressing {
 #[derive(Debug)]
 pub(crate) struct Memory {
     base: u64,
+    /// Zeroed at once, which costs nothing until it is touched; the first `used` are allocated.
     bytes: Vec<u8>,
+    used: usize,
     regions: Vec<Option<Region>>,
     addressing: Addressing,
 }
@@ -44,11 +46,12 @@ pub(crate) struct Memory {
 const RAILS: u64 = MAX_RAILS as u64;
 
 impl Memory {
-    /// No memory yet, the first address being `base`.
-    pub(crate) const fn new(base: u64, addressing: Addressing) -> Self {
+    /// No memory yet, the first address being `base`; room for about `expected` bytes.
+    pub(crate) fn new(base: u64, expected: u64, addressing: Addressing) -> Self {
         Self {
             base,
-            bytes: Vec::new(),
+            bytes: vec![0; index(expected)],
+            used: 0,
             regions: Vec::new(),
             addressing,
         }
@@ -56,8 +59,11 @@ impl Memory {
 
     /// `len` fresh bytes at a multiple of 64.
     pub(crate) fn allocate(&mut self, len: u64) -> u64 {
-        let offset = self.bytes.len().next_multiple_of(64);
-        self.bytes.resize(offset + index(len), 0);
+        let offset = self.used.next_multiple_of(64);
+        self.used = offset + index(len);
+        if self.used > self.bytes.len() {
+            self.bytes.resize(2 * self.used, 0);
+        }
         self.base + offset as u64
     }
 
@@ -123,13 +129,13 @@ impl Memory {
     /// Bytes of allocated memory.
     pub(crate) fn at(&self, addr: u64, len: u64) -> &[u8] {
         let start = index(addr.wrapping_sub(self.base));
-        &self.bytes[start..start + index(len)]
+        &self.bytes[..self.used][start..start + index(len)]
     }
 
     /// Bytes of allocated memory, to change.
     pub(crate) fn at_mut(&mut self, addr: u64, len: u64) -> &mut [u8] {
         let start = index(addr.wrapping_sub(self.base));
-        &mut self.bytes[start..start + index(len)]
+        &mut self.bytes[..self.used][start..start + index(len)]
     }
 
     /// Copies within this host.
@@ -153,6 +159,7 @@ mod tests {
     fn memory(virt: bool) -> Memory {
         Memory::new(
             0x7000_0000,
+            100,
             Addressing {
                 virt,
                 key_salt: 0x40,

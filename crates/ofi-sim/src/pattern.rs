@@ -117,6 +117,17 @@ pub(crate) fn first_difference(bytes: &[u8], seed: u64) -> Option<usize> {
     Some(bytes.len() - rest.len() + at)
 }
 
+/// Index of the first byte that is not `byte`.
+pub(crate) fn first_other(bytes: &[u8], byte: u8) -> Option<usize> {
+    let pieces = bytes.chunks(64).enumerate();
+    // Whole pieces without a branch a byte: almost all are as they should be.
+    let mut differ =
+        pieces.filter(|(_, piece)| piece.iter().fold(0, |sum, &other| sum | (other ^ byte)) != 0);
+    let (number, piece) = differ.next()?;
+    let at = piece.iter().position(|&other| other != byte)?;
+    Some(64 * number + at)
+}
+
 /// A cheap walk through 64-bit words in which no piece looks like another.
 const fn next_word(word: u64) -> u64 {
     word.wrapping_mul(0xD134_2543_DE82_EF95)
@@ -137,6 +148,18 @@ mod tests {
                 bytes[at] ^= 1;
                 assert_eq!(first_difference(&bytes, 5), Some(at));
                 bytes[at] ^= 1;
+            }
+        }
+    }
+
+    #[test]
+    fn any_other_byte_is_found() {
+        for len in [0, 1, 63, 64, 65, 200] {
+            let mut bytes = vec![7; len];
+            assert_eq!(first_other(&bytes, 7), None);
+            for at in (0..len).rev() {
+                bytes[at] = 8;
+                assert_eq!(first_other(&bytes, 7), Some(at));
             }
         }
     }

@@ -4,7 +4,7 @@ use ofi_rdma::{Admission, Dialect, Done, NotNow};
 
 use crate::caller::Caller;
 use crate::ledger::{RECV, Record, SEND};
-use crate::pattern::{GUARD, GUARD_BYTES, first_difference};
+use crate::pattern::{GUARD, GUARD_BYTES, first_difference, first_other};
 
 impl<D: Dialect> Caller<'_, D> {
     /// Whatever was done went over rails that there are, one at least.
@@ -133,13 +133,13 @@ impl<D: Dialect> Caller<'_, D> {
             return i64::try_from(at).ok();
         }
         let after = memory.at(addr + moved, room - moved + GUARD_BYTES);
-        if let Some(at) = after.iter().position(|&byte| byte != GUARD) {
+        if let Some(at) = first_other(after, GUARD) {
             return i64::try_from(at)
                 .ok()
                 .map(|at| at + i64::try_from(moved).unwrap_or(0));
         }
         let before = memory.at(addr - GUARD_BYTES, GUARD_BYTES);
-        let at = before.iter().position(|&byte| byte != GUARD)?;
+        let at = first_other(before, GUARD)?;
         i64::try_from(at).ok().map(|at| at - 32)
     }
 }

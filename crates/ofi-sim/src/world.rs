@@ -10,6 +10,7 @@ use ofi_rdma::{Cause, Lane, RegionId, RxId, Token};
 use crate::bounce::Bounce;
 use crate::config::SimConfig;
 use crate::ledger::{Ledger, Owner};
+use crate::link::Link;
 use crate::memory::{Addressing, Memory};
 use crate::ops::Ops;
 use crate::report::{Record, Report, What};
@@ -238,7 +239,8 @@ impl Node {
             virt: config.virt_addr,
             key_salt,
         };
-        let mut memory = Memory::new(0x7000_0000_0000 + (u64::from(host) << 36), addressing);
+        let base = 0x7000_0000_0000 + (u64::from(host) << 36);
+        let mut memory = Memory::new(base, Link::expected_bytes(config), addressing);
         let page_addr = memory.allocate(PAGE_BYTES);
         let page = memory.register(page_addr, PAGE_BYTES);
         ledger.add_region(host, None);

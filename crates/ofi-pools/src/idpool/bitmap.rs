@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Bitmap {
     top: u64,
     mid: [u64; 64],

@@ -44,6 +44,11 @@ impl Backoff {
         false
     }
 
+    /// What is left of the wait, if nothing has happened since: the tries, and the pumps to be skipped.
+    pub(crate) fn left(&self, happened: u32) -> Option<(u8, u16)> {
+        (self.happened == happened).then_some((self.tries, self.skip))
+    }
+
     /// The pump ended with the lane busy.
     #[cold]
     pub(crate) const fn busy(&mut self, happened: u32) {

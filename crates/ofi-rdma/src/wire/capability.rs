@@ -27,7 +27,7 @@ const MAGIC: u32 = 0x5249_464F;
 const VERSION: u16 = 1;
 
 /// The longest eager message that a peer takes, as its word says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum EagerLimit {
     /// It did not say.
     #[default]
@@ -77,7 +77,7 @@ impl EagerLimit {
 }
 
 /// What a peer of ours can do, and wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Capabilities {
     /// Version of the peer's word; later ones keep the meaning of earlier flags.
     pub version: u16,

@@ -11,7 +11,7 @@ const DATA_NAMES: usize = 272;
 const NAME_STRIDE: usize = 64;
 
 /// What a connection message says; the same for both types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Conn {
     /// Whether this is the answer (`CONN_RESP`).
     pub is_response: bool,
