@@ -31,6 +31,7 @@ const ALLOWED: &[Arrows] = &[
     arrows("ofi-pools", &[], &[]),
     // Itself: its tests see all of its features.
     arrows("ofi-topo", &[], &["ofi-topo"]),
+    arrows("ofi-hwloc", &["ofi-topo"], &["ofi-topo"]),
     arrows("ofi-trace", &[], &[]),
     arrows(
         "ofi-rdma",

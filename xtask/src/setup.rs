@@ -17,6 +17,9 @@ const PIP_PACKAGES: [&str; 1] = ["python3-pip"];
 /// Programs that the tests run, each with the Debian package it is in.
 const TOOLS: [(&str, &str); 2] = [("c++", "g++"), ("ip", "iproute2")];
 
+/// Libraries that tests look for at run time, each with the Debian package it is in.
+const LIBRARIES: [(&str, &str); 1] = [("libhwloc.so.15", "libhwloc15")];
+
 /// How much to get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
@@ -102,11 +105,17 @@ pub(crate) fn prepare(here: &Workspace, extent: Extent) -> Report {
     }
 }
 
-/// Gets the programs that the tests run and this machine lacks.
+/// Gets the programs that the tests run, and the libraries that they look for, which this machine lacks.
 fn tools() -> Result<()> {
     let is_absent = |program: &str| !Program::new(program).args(["--version"]).starts();
     let absent = TOOLS.iter().filter(|(program, _)| is_absent(program));
-    let packages: Vec<&str> = absent.map(|(_, package)| *package).collect();
+    let listed = Program::new("/sbin/ldconfig").args(["-p"]).output();
+    let listed = listed.unwrap_or_default();
+    let unlisted = LIBRARIES.iter().filter(|(file, _)| !listed.contains(file));
+    let packages: Vec<&str> = absent
+        .chain(unlisted)
+        .map(|(_, package)| *package)
+        .collect();
     if packages.is_empty() {
         return Ok(());
     }

@@ -9,6 +9,16 @@ use crate::{PciAddress, PciFunction};
 /// Class of a bridge between PCI buses.
 const BRIDGE_CLASS: u16 = 0x0604;
 
+/// The processors and the memory of NUMA nodes, of which each has one processor with its number: what hwloc
+/// wants to know of all but I/O.
+fn sets(nodes: &[u32]) -> String {
+    let bit = |node: &u32| 1_u32.checked_shl(*node).unwrap_or(0);
+    let mask = nodes.iter().map(bit).fold(0, |mask, bit| mask | bit);
+    format!(
+        "cpuset=\"{mask:#010x}\" complete_cpuset=\"{mask:#010x}\" nodeset=\"{mask:#010x}\" complete_nodeset=\"{mask:#010x}\""
+    )
+}
+
 impl Shape {
     /// What `lstopo --whole-io` would write of it: packages, NUMA nodes, and all PCI functions where they
     /// hang.
@@ -24,7 +34,12 @@ impl Shape {
     fn write_xml(&self, out: &mut String) -> fmt::Result {
         out.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         out.push_str("<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n");
-        out.push_str("<object type=\"Machine\" os_index=\"0\" cpuset=\"0x000000ff\">\n");
+        let all: Vec<u32> = self.tree.packages().keys().copied().collect();
+        writeln!(
+            out,
+            "<object type=\"Machine\" os_index=\"0\" {}>",
+            sets(&all)
+        )?;
         let packages: BTreeSet<u32> = self.tree.packages().values().copied().collect();
         for package in packages {
             let nodes = self.tree.packages().iter();
@@ -32,16 +47,25 @@ impl Shape {
                 .filter(|(_, of)| **of == package)
                 .map(|(node, _)| *node)
                 .collect();
-            writeln!(out, "<object type=\"Package\" os_index=\"{package}\">")?;
+            let around = sets(&nodes);
+            writeln!(
+                out,
+                "<object type=\"Package\" os_index=\"{package}\" {around}>"
+            )?;
             for node in &nodes {
+                let own = sets(&[*node]);
                 // A group for each node, where there are several in a package.
                 if nodes.len() > 1 {
-                    out.push_str("<object type=\"Group\">\n");
+                    writeln!(
+                        out,
+                        "<object type=\"Group\" kind=\"1001\" subkind=\"0\" {own}>"
+                    )?;
                 }
                 writeln!(
                     out,
-                    "<object type=\"NUMANode\" os_index=\"{node}\" cpuset=\"0x0000000f\"/>"
+                    "<object type=\"NUMANode\" os_index=\"{node}\" {own} local_memory=\"4096\"/>"
                 )?;
+                writeln!(out, "<object type=\"PU\" os_index=\"{node}\" {own}/>")?;
                 self.buses(out, Some(*node))?;
                 if nodes.len() > 1 {
                     out.push_str("</object>\n");
