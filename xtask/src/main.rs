@@ -12,6 +12,7 @@
 //!   [`emulated`]: the same on emulated EFAs, and [`seeds`] any number of them; [`demo`]: the first thing to try
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
+//! * [`programs`]: programs in C on providers; [`soak`]: hours of them
 //! * [`sim`]: simulations; [`traps`]: that tests fail which should; [`hot`]: what the hot path costs
 #![forbid(unsafe_code)]
 #![expect(
@@ -29,10 +30,12 @@ mod layers;
 mod libfabric;
 mod needed;
 mod process;
+mod programs;
 mod seeds;
 mod settings;
 mod setup;
 mod sim;
+mod soak;
 mod steps;
 mod suite;
 mod tables;
@@ -69,6 +72,11 @@ cargo xtask <command>
       --from SEED     the first one (from the clock)
       --seeds N       so many (no limit)
       --minutes M     so long (10)
+  soak [options]    connections, messages of random sizes and killed peers on TCP, shared memory and emulated EFAs, 4 rails
+                    each; then whether memory, allocated bytes or descriptors grew
+      --minutes M     so long (60)
+      --kill-every S  seconds between two kills of the peer (60)
+      --all           on every libfabric that is found, not only on the newest
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
   traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
                     --pure: those that need no libfabric
@@ -102,6 +110,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         }
         ["seeds", options @ ..] => seeds::run(&here, options)?,
         ["sim", options @ ..] => sim::run(&here, options)?,
+        ["soak", options @ ..] => soak::run(&here, options)?,
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
         ["traps", names @ ..] => traps::run(&here, names)?,

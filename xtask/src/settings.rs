@@ -268,7 +268,7 @@ fn in_namespace() -> Program {
 }
 
 /// Before 1.18. An unknown version is taken for a newer one.
-fn is_old(libfabric: &Libfabric) -> bool {
+pub(crate) fn is_old(libfabric: &Libfabric) -> bool {
     libfabric
         .major_minor()
         .is_some_and(|version| version < (1, 18))

@@ -36,6 +36,9 @@ use ofi_rdma::{Cause, Lane, OpKind, Outcome, PeerAddr, Post, RailPort, RxId, Tok
 use std::sync::Arc;
 
 mod one_sided;
+mod refused;
+
+use refused::RECEIVES_FULL;
 
 /// Each rail reads its flushes into its own cache line of the flush page (protocol 2e.7).
 const FLUSH_LINE_BYTES: u64 = 64;
@@ -90,10 +93,6 @@ fn pointer(addr: u64) -> *mut u8 {
 
 const fn fi(peer: PeerAddr) -> FiAddr {
     FiAddr::from_raw(peer.0)
-}
-
-fn cause(error: &FabricError) -> Cause {
-    Cause::errno(error.errno().code())
 }
 
 /// The local side of an operation.
@@ -155,7 +154,7 @@ impl Port {
         let outcome = match self.lane(lane).map(|end| post(&end.endpoint, context)) {
             Some(Ok(Posted::Accepted)) => return Outcome::Accepted,
             Some(Ok(Posted::Busy)) => Outcome::Busy,
-            Some(Err(error)) => Outcome::Failed(cause(&error)),
+            Some(Err(error)) => self.refused(lane, owner, &error),
             None => NO_LANE,
         };
         let taken_back = self.contexts.finish(context.cast());
@@ -184,7 +183,8 @@ impl Port {
         };
         if post.op() == OpKind::Ctrl && end.injects(written) {
             // SAFETY: `peer` is of this endpoint's address vector, and the length within its limit.
-            return injected(unsafe { end.endpoint.post_inject(message, peer) });
+            let posted = unsafe { end.endpoint.post_inject(message, peer) };
+            return self.injected(post, posted);
         }
         self.send_from_slot(post.token(), lane, peer, message)
     }
@@ -204,7 +204,7 @@ impl Port {
         let slot = match self.sends.take(&mut source) {
             Ok(Some(slot)) => slot,
             Ok(None) => return Outcome::Busy,
-            Err(error) => return Outcome::Failed(Cause::errno(-error.errno())),
+            Err(error) => return self.no_slot(lane, &error),
         };
         let Some(source) = self.fill_slot(slot, lane.rail(), message) else {
             self.give_send(slot);
@@ -250,7 +250,8 @@ impl Port {
             // it is not before this call returns; the flush page, used for no bytes, is mapped.
             let bytes = unsafe { core::slice::from_raw_parts(source.ptr, source.len) };
             // SAFETY: as for control messages.
-            return injected(unsafe { end.endpoint.post_injectdata(bytes, imm, peer) });
+            let posted = unsafe { end.endpoint.post_injectdata(bytes, imm, peer) };
+            return self.injected(post, posted);
         }
         self.with_context(lane, Owner::Post(post.token()), |endpoint, context| {
             // SAFETY: the caller keeps the buffer until the request is done, its region is counted
@@ -377,23 +378,10 @@ impl Port {
             return true;
         }
         self.receives.give(buffer);
-        // shm answers a full receive queue with ENOMEM instead of EAGAIN.
-        if let Outcome::Failed(cause) = outcome {
-            if cause.errno != libc::ENOMEM {
-                self.receives.unpostable(lane);
-                let text = format!("it could not be posted: errno {}", cause.errno);
-                self.note(Note::Receive { lane, text });
-            }
+        if matches!(outcome, Outcome::Failed(cause) if cause.errno != RECEIVES_FULL) {
+            self.receives.unpostable(lane);
         }
         false
-    }
-}
-
-fn injected(posted: Result<Posted, FabricError>) -> Outcome {
-    match posted {
-        Ok(Posted::Accepted) => Outcome::Completed,
-        Ok(Posted::Busy) => Outcome::Busy,
-        Err(error) => Outcome::Failed(cause(&error)),
     }
 }
 

@@ -33,6 +33,13 @@ pub(crate) enum Note {
         /// The provider's words.
         text: String,
     },
+    /// The provider refused a post, or memory that it needs: its communicator fails, and says with what.
+    Refused {
+        /// Where it was to go.
+        lane: Lane,
+        /// The call, in the provider's words.
+        text: String,
+    },
     /// The provider did not take the address of a peer: the one that connects is told by its error, the
     /// one that accepts goes on and would wonder.
     Peer {
@@ -77,6 +84,13 @@ impl fmt::Display for Note {
             }
             Self::Receive { lane, text } => {
                 write!(f, "{}: a posted receive failed: {text}", name(*lane))
+            }
+            Self::Refused { lane, text } => {
+                write!(
+                    f,
+                    "{}: not taken by this host's provider: {text}",
+                    name(*lane)
+                )
             }
             Self::Peer { lane, text } => write!(
                 f,
@@ -149,7 +163,10 @@ impl Reporter {
                 Note::About { .. } => {
                     log::warn(log, Subsys::Net, || format!("{label}: {note}"));
                 }
-                Note::Truncated { .. } | Note::Receive { .. } | Note::Peer { .. } => {
+                Note::Truncated { .. }
+                | Note::Receive { .. }
+                | Note::Refused { .. }
+                | Note::Peer { .. } => {
                     self.thinned(log, &self.receives, || format!("{label} {note}"));
                 }
                 Note::Unowned { .. } => {

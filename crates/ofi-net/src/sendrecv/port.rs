@@ -137,11 +137,20 @@ impl Port {
             Ok(Posted::Busy) => Outcome::Busy,
             // shm answers a full receive queue with ENOMEM instead of EAGAIN.
             Err(error) if error.errno().code() == libc::ENOMEM => Outcome::Busy,
-            Err(error) => Outcome::Failed(Cause::errno(error.errno().code())),
+            Err(error) => self.refused(error.to_string(), error.errno().code()),
         };
         let taken_back = self.contexts.finish(context.cast());
         debug_assert!(taken_back.is_some(), "the context just taken");
         outcome
+    }
+
+    /// The provider refused a post, or memory for one: the engine is told with what number, the log by
+    /// which call.
+    #[cold]
+    fn refused(&mut self, text: String, errno: i32) -> Outcome {
+        let lane = Lane::data(RAIL);
+        self.note(Note::Refused { lane, text });
+        Outcome::Failed(Cause::errno(errno))
     }
 
     fn send(&mut self, token: Token, peer: PeerAddr, tag: u64, buffer: Buffer) -> Outcome {
@@ -201,7 +210,7 @@ impl Port {
         match self.slots.take(&mut source) {
             Ok(Some(slot)) => Ok(slot),
             Ok(None) => Err(Outcome::Busy),
-            Err(error) => Err(Outcome::Failed(Cause::errno(-error.errno()))),
+            Err(error) => Err(self.refused(error.to_string(), -error.errno())),
         }
     }
 

@@ -127,6 +127,11 @@ pub fn on_providers(name: &str, wanted: fn(&str) -> bool, scenario: fn()) {
             text.contains("1 passed"),
             "{name} on {provider} ran nothing:\n{text}"
         );
+        // What a scenario sums up.
+        let said = text
+            .lines()
+            .filter_map(|line| line.find("swept: ").map(|at| &line[at..]));
+        said.for_each(say);
     }
 }
 

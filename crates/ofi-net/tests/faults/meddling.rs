@@ -76,6 +76,7 @@ static CQ_FID: Table<b::fi_ops> = Table::new();
 static AV: Table<b::fi_ops_av> = Table::new();
 static AV_FID: Table<b::fi_ops> = Table::new();
 static EP_FID: Table<b::fi_ops> = Table::new();
+static EP: Table<b::fi_ops_ep> = Table::new();
 static CM: Table<b::fi_ops_cm> = Table::new();
 static MSG: Table<b::fi_ops_msg> = Table::new();
 static RMA: Table<b::fi_ops_rma> = Table::new();
@@ -120,8 +121,21 @@ fn set_up(name: &'static str, go: impl FnOnce() -> c_int, opened: impl FnOnce())
     code
 }
 
+/// What a test calls the closing of an object of this class.
+pub(crate) const fn closing(class: &'static str) -> &'static str {
+    match class.as_bytes() {
+        b"domain" => "fi_close(domain)",
+        b"cq" => "fi_close(cq)",
+        b"av" => "fi_close(av)",
+        b"ep" => "fi_close(ep)",
+        b"mr" => "fi_close(mr)",
+        _ => "fi_close",
+    }
+}
+
 fn close(class: &'static str, fid: *mut b::fid, go: impl FnOnce() -> c_int) -> c_int {
-    if let Some(errno) = with(|state| state.refuses(class)) {
+    let refused = with(|state| state.refuses(class).or_else(|| state.fails(closing(class))));
+    if let Some(errno) = refused {
         return -errno;
     }
     // Before the call: its address may be another object's right after.
@@ -133,12 +147,20 @@ fn close(class: &'static str, fid: *mut b::fid, go: impl FnOnce() -> c_int) -> c
     code
 }
 
-/// A post: busy as often as a test wants, each time.
-fn post(ep: *mut b::fid_ep, go: impl FnOnce() -> isize) -> isize {
+/// A post: busy as often as a test wants, each time; it fails if it is its turn.
+fn post(name: &'static str, ep: *mut b::fid_ep, go: impl FnOnce() -> isize) -> isize {
     if with(|state| state.is_busy(ep.addr())) {
         return -(e::FI_EAGAIN as isize);
     }
-    go()
+    data(name, go)
+}
+
+/// A call that moves data or asks for completions: it fails if it is its turn.
+fn data(name: &'static str, go: impl FnOnce() -> isize) -> isize {
+    match with(|state| state.fails(name)) {
+        Some(errno) => -(errno as isize),
+        None => go(),
+    }
 }
 
 /// The object that an open call wrote to `out`.
@@ -217,6 +239,11 @@ hook!(endpoint = DOMAIN.endpoint(
         ops.control = Some(enable);
     }); }
     // SAFETY: as above.
+    unsafe { EP.hook(&mut object.ops, |ops| {
+        ops.getopt = Some(getopt);
+        ops.setopt = Some(setopt);
+    }); }
+    // SAFETY: as above.
     unsafe { CM.hook(&mut object.cm, |ops| ops.getname = Some(getname)); }
 }));
 
@@ -233,6 +260,8 @@ hook!(enable = EP_FID.control(fid: *mut b::fid, command: c_int, arg: *mut c_void
         ops.send = Some(send);
         ops.senddata = Some(senddata);
         ops.recv = Some(recv);
+        ops.inject = Some(inject);
+        ops.injectdata = Some(injectdata);
     }); }
     // SAFETY: as above.
     unsafe { TAGGED.hook(&mut object.tagged, |ops| {
@@ -247,6 +276,12 @@ hook!(enable = EP_FID.control(fid: *mut b::fid, command: c_int, arg: *mut c_void
     }); }
 }));
 
+hook!(getopt = EP.getopt(
+    fid: b::fid_t, level: c_int, name: c_int, value: *mut c_void, len: *mut usize
+) -> c_int: |go| set_up("fi_getopt", go, || ()));
+hook!(setopt = EP.setopt(
+    fid: b::fid_t, level: c_int, name: c_int, value: *const c_void, len: usize
+) -> c_int: |go| set_up("fi_setopt", go, || ()));
 hook!(getname = CM.getname(fid: b::fid_t, addr: *mut c_void, len: *mut usize) -> c_int:
     |go| set_up("fi_getname", go, || ()));
 
@@ -295,24 +330,31 @@ hook!(close_mr = MR_FID.close(fid: *mut b::fid) -> c_int: |go| {
 hook!(send = MSG.send(
     ep: *mut b::fid_ep, buf: *const c_void, len: usize, desc: *mut c_void, peer: b::fi_addr_t,
     context: *mut c_void
-) -> isize: |go| post(ep, go));
+) -> isize: |go| post("fi_send", ep, go));
 hook!(senddata = MSG.senddata(
     ep: *mut b::fid_ep, buf: *const c_void, len: usize, desc: *mut c_void, data: u64, peer: b::fi_addr_t,
     context: *mut c_void
-) -> isize: |go| post(ep, go));
+) -> isize: |go| post("fi_senddata", ep, go));
 hook!(recv = MSG.recv(
     ep: *mut b::fid_ep, buf: *mut c_void, len: usize, desc: *mut c_void, peer: b::fi_addr_t,
     context: *mut c_void
-) -> isize: |go| post(ep, go));
+) -> isize: |go| post("fi_recv", ep, go));
+
+hook!(inject = MSG.inject(
+    ep: *mut b::fid_ep, buf: *const c_void, len: usize, peer: b::fi_addr_t
+) -> isize: |go| post("fi_inject", ep, go));
+hook!(injectdata = MSG.injectdata(
+    ep: *mut b::fid_ep, buf: *const c_void, len: usize, data: u64, peer: b::fi_addr_t
+) -> isize: |go| post("fi_injectdata", ep, go));
 
 hook!(tsend = TAGGED.send(
     ep: *mut b::fid_ep, buf: *const c_void, len: usize, desc: *mut c_void, peer: b::fi_addr_t, tag: u64,
     context: *mut c_void
-) -> isize: |go| post(ep, go));
+) -> isize: |go| post("fi_tsend", ep, go));
 hook!(trecv = TAGGED.recv(
     ep: *mut b::fid_ep, buf: *mut c_void, len: usize, desc: *mut c_void, peer: b::fi_addr_t, tag: u64,
     ignore: u64, context: *mut c_void
-) -> isize: |go| post(ep, go));
+) -> isize: |go| post("fi_trecv", ep, go));
 
 /// As `hook!`, for operations with a remote key: it is the provider's own again.
 macro_rules! keyed {
@@ -321,7 +363,7 @@ macro_rules! keyed {
             ep: *mut b::fid_ep, $($arg: $kind,)* peer: b::fi_addr_t, addr: u64, key: u64, context: *mut c_void,
         ) -> isize {
             let key = with(|state| state.real_key(key));
-            post(ep, || {
+            post(concat!("fi_", stringify!($slot)), ep, || {
                 let own = RMA.original().$slot.expect("a function that is called");
                 // SAFETY: the arguments of the call that was made, with the key that the provider knows.
                 inside(|| unsafe { own(ep, $($arg,)* peer, addr, key, context) })
@@ -338,7 +380,7 @@ hook!(cq_read = CQ.read(cq: *mut b::fid_cq, buf: *mut c_void, count: usize) -> i
     if with(|state| state.has_error(cq.addr())) {
         return -(e::FI_EAVAIL as isize);
     }
-    let got = go();
+    let got = data("fi_cq_read", go);
     let Ok(length) = usize::try_from(got) else { return got };
     if !with(|state| state.has_data_entries) {
         return got;
@@ -353,6 +395,9 @@ hook!(cq_read = CQ.read(cq: *mut b::fid_cq, buf: *mut c_void, count: usize) -> i
 });
 
 hook!(cq_readerr = CQ.readerr(cq: *mut b::fid_cq, out: *mut fi_cq_err_entry, flags: u64) -> isize: |go| {
+    if let Some(errno) = with(|state| state.fails("fi_cq_readerr")) {
+        return -(errno as isize);
+    }
     let Some(error) = with(|state| state.take_error(cq.addr())) else { return go() };
     // SAFETY: fi_cq(3): an entry that the caller owns.
     let out = unsafe { &mut *out };

@@ -25,16 +25,29 @@ pub(crate) enum Fate {
 /// Looks at a completion, changes it, or lets it fail.
 type Tamper = Box<dyn FnMut(&mut b::fi_cq_data_entry) -> Fate + Send>;
 
+/// One call that fails: the `nth` from 1 on, of those in this phase and of this name, if they are given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strike {
+    pub(crate) phase: Option<&'static str>,
+    pub(crate) name: Option<&'static str>,
+    pub(crate) nth: u64,
+    /// Positive.
+    pub(crate) errno: c_int,
+}
+
 #[derive(Default)]
 pub(crate) struct State {
-    /// Calls that set something up, so far, from the last [`State::arm`] on.
+    /// What is called where the scenario is now.
+    pub(crate) phase: &'static str,
+    /// Calls so far of each name in each phase, from the last [`State::strike`] on.
+    seen: BTreeMap<(&'static str, &'static str), u64>,
+    /// Calls among them that the strike is about.
     calls: u64,
-    /// The call with this number fails, with this errno.
-    turn: Option<(u64, c_int)>,
-    /// Only calls of this name are counted.
-    only: Option<&'static str>,
+    strike: Option<Strike>,
     /// The call that failed.
     pub(crate) failed: Option<&'static str>,
+    /// The phase that it failed in.
+    failed_in: &'static str,
     /// Objects of this class do not close.
     pub(crate) stuck: Option<&'static str>,
     /// What is open: address and class.
@@ -66,25 +79,60 @@ pub(crate) fn with<R>(look: impl FnOnce(&mut State) -> R) -> R {
 }
 
 impl State {
-    /// Lets the call with number `turn` fail, counted from 1 and from now; of those called `only`.
-    pub(crate) fn arm(&mut self, turn: u64, errno: c_int, only: Option<&'static str>) {
-        (self.calls, self.turn, self.only, self.failed) = (0, Some((turn, errno)), only, None);
+    /// Lets the call with number `nth` fail, counted from 1 and from now; of those called `name`.
+    pub(crate) fn arm(&mut self, nth: u64, errno: c_int, name: Option<&'static str>) {
+        self.strike(Some(Strike {
+            phase: None,
+            name,
+            nth,
+            errno,
+        }));
+    }
+
+    /// Lets one call fail, or none; counts from now on.
+    pub(crate) fn strike(&mut self, strike: Option<Strike>) {
+        self.seen.clear();
+        (self.calls, self.strike, self.failed) = (0, strike, None);
+    }
+
+    /// The strike, for messages.
+    pub(crate) fn told(&self) -> String {
+        format!(
+            "{:?} in {:?}, calls {:?}",
+            self.failed, self.failed_in, self.calls
+        )
+    }
+
+    /// What was to fail has failed, or will not any more; what did is still known.
+    pub(crate) const fn strike_is_over(&mut self) {
+        self.strike = None;
     }
 
     pub(crate) fn fails(&mut self, name: &'static str) -> Option<c_int> {
-        if self.only.is_some_and(|only| only != name) {
+        *self.seen.entry((self.phase, name)).or_default() += 1;
+        let strike = self.strike?;
+        let is_meant = strike.phase.is_none_or(|phase| phase == self.phase)
+            && strike.name.is_none_or(|wanted| wanted == name);
+        if !is_meant {
             return None;
         }
         self.calls += 1;
-        let (turn, errno) = self.turn?;
-        if turn != self.calls {
+        if strike.nth != self.calls {
             return None;
         }
         self.failed = Some(name);
-        Some(errno)
+        self.failed_in = self.phase;
+        Some(strike.errno)
     }
 
-    /// Calls since [`State::arm`], of the name that it was given.
+    /// Calls since [`State::strike`]: phase, name, how many.
+    pub(crate) fn seen(&self) -> Vec<(&'static str, &'static str, u64)> {
+        let seen = self.seen.iter();
+        seen.map(|(&(phase, name), &count)| (phase, name, count))
+            .collect()
+    }
+
+    /// Calls since [`State::arm`] of the name that it was given.
     pub(crate) const fn calls(&self) -> u64 {
         self.calls
     }
