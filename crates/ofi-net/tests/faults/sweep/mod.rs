@@ -198,11 +198,13 @@ fn judge(lived: &Lived, strike: Strike, effect: Effect) -> Vec<String> {
     let uncoded = lived.errors.iter().map(ToString::to_string);
     let mut wrong: Vec<String> = uncoded.filter(|text| !text.contains("OFI-E")).collect();
     match effect {
+        // The endpoint that is tried at init says what it was told, and tries no other name.
+        Effect::None if strike.phase == Some("init") => {}
         Effect::None => wrong.extend(not_well(lived)),
         Effect::Any | Effect::Left => {}
         Effect::Said if told.is_empty() => wrong.push("nobody was told".to_owned()),
         Effect::Said => {}
-        Effect::Told if is_after_the_end(strike) => {}
+        Effect::Told if is_after_the_end(strike) || is_to_close(strike) => {}
         Effect::Told => {
             let number = format!("({})", strike.errno);
             let call = strike.name.unwrap_or_default();
@@ -219,10 +221,15 @@ fn judge(lived: &Lived, strike: Strike, effect: Effect) -> Vec<String> {
 /// has no address vector, and such an endpoint is kept; `ofi_rxm` does not close a domain in which the rest of
 /// a long message was never received.
 fn may_leave(strike: Strike) -> bool {
+    let is_rxm = std::env::var("FI_PROVIDER").is_ok_and(|name| name.contains("ofi_rxm"));
+    is_to_close(strike) || is_rxm && strike.name == Some("fi_trecv")
+}
+
+/// A vector that an endpoint gets only to be closed with.
+fn is_to_close(strike: Strike) -> bool {
     let is_old = common::version_is_below(efa_fabric::Version::new(1, 22));
     let is_vector = matches!(strike.name, Some("fi_av_open" | "fi_ep_bind"));
-    let is_rxm = std::env::var("FI_PROVIDER").is_ok_and(|name| name.contains("ofi_rxm"));
-    is_old && is_vector || is_rxm && strike.name == Some("fi_trecv")
+    is_old && is_vector && strike.phase == Some("init")
 }
 
 /// At the end nobody waits for what a queue still had to say.
