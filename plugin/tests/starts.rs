@@ -61,7 +61,11 @@ const BROKEN: &[Start<'_>] = &[
         provider: "efa",
         settings: &[("FI_EFA_IFACE", "rdmap99s0")],
         ends: "fails",
-        texts: &["OFI-E0103", "FI_PROVIDER=efa", "/dev/infiniband"],
+        texts: &[
+            "OFI-E0103",
+            "FI_PROVIDER=efa; this host shows no EFA on PCI",
+            "/dev/infiniband",
+        ],
     },
     Start {
         provider: "tcp",

@@ -34,6 +34,7 @@ use lists::Libfabric;
 mod ask;
 mod candidate;
 mod filter;
+mod host;
 mod link;
 mod lists;
 mod reasons;
@@ -137,7 +138,7 @@ fn discover_by(
         }
         Err(error) => {
             lists::forget();
-            info(log, Subsys::Init, || heading(config, version));
+            info(log, Subsys::Init, || heading(&rules));
             for line in report {
                 info(log, Subsys::Init, || line);
             }
@@ -199,10 +200,13 @@ fn choose<S: Source>(
             }
         }
     }
-    Err(NetError::new(
-        Code::NoProvider,
-        asked_of(rules.config, rules.version),
-    ))
+    let config = rules.config;
+    let mut what = asked_of(config, rules.version);
+    let is_about_efa = |provider: &str| provider.contains("efa");
+    if config.fi_provider.as_deref().is_none_or(is_about_efa) {
+        what.push_str(&format!("; {}", host::efas(&config.fs_root)));
+    }
+    Err(NetError::new(Code::NoProvider, what))
 }
 
 /// Takes the entries with `FI_MR_BASIC` when they lack virtual addresses (decision 15): as they are where
@@ -296,8 +300,10 @@ fn is_aws(vendor: &str) -> bool {
     digits.eq_ignore_ascii_case("1d0f")
 }
 
-fn heading(config: &Config, version: Version) -> String {
-    format!("looking for NICs: {}", asked_of(config, version))
+fn heading(rules: &Rules<'_>) -> String {
+    let protocol = if rules.tagged { "SENDRECV" } else { "RDMA" };
+    let asked = asked_of(rules.config, rules.version);
+    format!("looking for NICs for {protocol}: {asked}")
 }
 
 fn asked_of(config: &Config, version: Version) -> String {

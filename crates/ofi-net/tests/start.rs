@@ -143,7 +143,7 @@ fn nothing_fits() {
     assert_eq!(log.at(Level::Warn), Vec::<String>::new());
     let block = log.at(Level::Info);
     assert!(
-        block[0].starts_with("looking for NICs: libfabric "),
+        block[0].starts_with("looking for NICs for RDMA: libfabric "),
         "{block:?}"
     );
     assert!(block[1].starts_with("tried Caps(") && block[1].ends_with("none"));

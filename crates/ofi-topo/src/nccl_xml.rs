@@ -2,6 +2,12 @@
 //!
 //! NCCL knows one PCI function a device, the leader. The file says where leaders are and that the link of
 //! each carries what all its NICs together carry; the rest NCCL finds by itself.
+//!
+//! There are no files of fixed instances, which the reference installs for p4d, p4de and g5 (protocol 2h.5). They
+//! say what those hypervisors hide: that a NIC shares a switch with two GPUs, so that NCCL lets the NIC read GPU
+//! memory. The plugin offers NCCL no GPU memory, for which that matters; and a file of fixed addresses is wrong in
+//! a container that shows a part, grows stale, and adds its elements to everybody's. What the tree shows is
+//! enough to put each NIC beside its GPUs.
 
 use core::fmt::{self, Write as _};
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,7 +9,7 @@ use ofi_net::{Accelerators, Code, Config, Protocol};
 use std::path::PathBuf;
 
 /// With the machine's own name read from the tree, and nothing forced.
-fn at_home(protocol: Option<Protocol>) -> Config {
+pub(super) fn at_home(protocol: Option<Protocol>) -> Config {
     Config {
         fs_root: root(),
         product_name: None,
