@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::io;
 
 use super::process::Process;
-use crate::mem::alive::Incarnation;
+use crate::alive::Incarnation;
 use crate::mem::copy::{Direction, Piece, Side, transfer};
 use crate::mem::layout::{Segment, nic_flags};
 use crate::mem::mapping::{self, Mapping};

@@ -8,8 +8,8 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::thread::yield_now;
 
-use super::alive::is_running;
 use super::layout::{HAZARDS, Segment};
+use crate::alive::is_running;
 
 /// The use ends when this goes.
 #[derive(Debug)]

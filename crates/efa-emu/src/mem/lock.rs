@@ -7,7 +7,7 @@ use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::thread::yield_now;
 
-use super::alive::is_running;
+use crate::alive::is_running;
 
 /// Attempts without giving the processor away.
 const SPINS: u32 = 64;

@@ -10,8 +10,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::alive::Incarnation;
 use super::layout::{MAGIC, Segment};
+use crate::alive::Incarnation;
 
 /// A mapped segment.
 #[derive(Debug)]
@@ -73,23 +73,41 @@ pub(crate) fn random() -> io::Result<u64> {
 /// The directory cannot be written, or has no room.
 pub(crate) fn create(dir: &Path) -> io::Result<(u64, PathBuf, Mapping)> {
     remove_stale(dir);
-    let id = random()?;
+    let (id, own) = (random()?, Incarnation::own());
+    // Whole before it has its name: a peer, or who removes stale ones, never sees half of it.
+    let unfinished = dir.join(format!("{}{}", prefix(), unfinished(own)));
     let path = path_of(dir, id);
     let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(&path)?;
+        .open(&unfinished)?;
     let made = file
         .set_len(size_of::<Segment>() as u64)
-        .and_then(|()| map(&file));
-    let mapping = made.inspect_err(|_| drop(fs::remove_file(&path)))?;
-    let own = Incarnation::own();
-    mapping.pid.store(own.pid, Ordering::Relaxed);
-    mapping.started.store(own.started, Ordering::Relaxed);
-    mapping.magic.store(MAGIC, Ordering::Release);
+        .and_then(|()| map(&file))
+        .inspect(|mapping| {
+            mapping.pid.store(own.pid, Ordering::Relaxed);
+            mapping.started.store(own.started, Ordering::Relaxed);
+            mapping.magic.store(MAGIC, Ordering::Release);
+        })
+        .and_then(|mapping| fs::rename(&unfinished, &path).map(|()| mapping));
+    let mapping = made.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
     Ok((id, path, mapping))
+}
+
+/// What the name of a segment ends with until it is whole.
+fn unfinished(owner: Incarnation) -> String {
+    format!("new-{}-{}", owner.pid, owner.started)
+}
+
+/// The reverse.
+fn owner_of_unfinished(name: &str) -> Option<Incarnation> {
+    let (pid, started) = name.strip_prefix("new-")?.split_once('-')?;
+    Some(Incarnation {
+        pid: pid.parse().ok()?,
+        started: started.parse().ok()?,
+    })
 }
 
 /// Maps the segment of a peer. `None` if there is none, or nobody's whom we may trust.
@@ -153,17 +171,20 @@ fn not_dumped(address: *mut c_void, len: usize) {
 }
 
 /// Removes segments of this user whose processes are gone.
-fn remove_stale(dir: &Path) {
+pub(crate) fn remove_stale(dir: &Path) {
     let prefix = prefix();
     let Ok(entries) = fs::read_dir(dir) else {
         return;
     };
     for entry in entries.flatten() {
-        if !entry.file_name().to_string_lossy().starts_with(&prefix) {
+        let name = entry.file_name();
+        let Some(name) = name.to_str().and_then(|name| name.strip_prefix(&prefix)) else {
             continue;
-        }
-        // One that cannot be opened is being made just now, or not ours to judge.
-        let is_stale = open_file(&entry.path()).is_some_and(|segment| !owner(&segment).is_alive());
+        };
+        let owner = owner_of_unfinished(name)
+            .or_else(|| open_file(&entry.path()).map(|segment| owner(&segment)));
+        // One that cannot be opened is of another layout, or not ours to judge.
+        let is_stale = owner.is_some_and(|owner| !owner.is_alive());
         if is_stale {
             drop(fs::remove_file(entry.path()));
         }
@@ -193,8 +214,21 @@ mod tests {
         mapping.started.store(1, Ordering::Relaxed);
         let foreign = dir.path().join("efa-emu-of-somebody-else");
         fs::write(&foreign, "x").expect("a file");
+        // One that died before its segment was whole, and one that is about to make its own.
+        let own = Incarnation::own();
+        let half = |owner| {
+            dir.path()
+                .join(format!("{}{}", prefix(), unfinished(owner)))
+        };
+        let (dead, living) = (half(Incarnation { started: 1, ..own }), half(own));
+        fs::write(&dead, "x").expect("a file");
+        crate::sweep(dir.path());
+        assert!(!stale.exists() && !dead.exists());
         let (_, path, _mapping) = create(dir.path()).expect("a segment");
-        assert!(!stale.exists() && path.exists() && foreign.exists());
+        assert!(!living.exists() && path.exists() && foreign.exists());
+        fs::write(&living, "x").expect("a file");
+        remove_stale(dir.path());
+        assert!(living.exists() && path.exists());
     }
 
     #[test]

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `layout` | the segment: header, regions, who is known to whom, endpoints |
 //! | `lock` | a spin lock that survives the death of its holder |
-//! | `alive` | whether a process still runs |
 //! | `mapping` | creating, finding and cleaning up segments |
 //! | `regions` | registered memory, by keys that go stale |
 //! | `hazard` | operations that are using a region now |
@@ -15,7 +14,6 @@
 //! | `copy` | moving bytes between processes |
 //! | `relay` | moving bytes where the system permits no direct copy |
 
-pub(crate) mod alive;
 pub(crate) mod copy;
 pub(crate) mod events;
 pub(crate) mod hazard;

@@ -5,11 +5,11 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::alive::is_running;
 use super::copy::Piece;
 use super::events;
 use super::layout::{Endpoint, RECEIVE_IOV, RECEIVES, Receive, Receives};
 use super::regions::LIVE;
+use crate::alive::is_running;
 
 /// States of a place.
 pub(crate) mod state {

@@ -4,12 +4,12 @@
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
 
-use super::alive::is_running;
 use super::copy::{Direction, Piece, Side, transfer};
 use super::hazard;
 use super::layout::{RELAY_BYTES, Relay, Segment};
 use super::receives::{Queue, is_claimed_by};
 use super::regions::{LIVE, Use, allows};
+use crate::alive::is_running;
 
 /// Stages of a relay.
 mod stage {

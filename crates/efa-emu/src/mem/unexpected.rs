@@ -7,9 +7,9 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::alive::is_running;
 use super::layout::{BLOCKS, Block, Endpoint, Message, Segment, UNEXPECTED};
 use super::receives::{self, Claim, Queue};
+use crate::alive::is_running;
 
 /// States of a place.
 mod state {

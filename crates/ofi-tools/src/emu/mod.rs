@@ -8,6 +8,7 @@
 //! ```
 
 mod setup;
+mod stale;
 mod summary;
 
 use std::ffi::OsString;
@@ -75,6 +76,8 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
     let shape = Shape::by_name(&args.shape).map_err(|e| e.to_string())?;
     let plan = read_plan(args.plan.as_deref())?;
     let seed = args.seed.unwrap_or_else(any_seed);
+    let sweep = || stale::sweep(&std::env::temp_dir(), &stale::segments());
+    sweep();
     let setup = Setup::make(&Ask {
         shape: (&args.shape, &shape),
         plan: &plan,
@@ -94,6 +97,8 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
     let status = command.status();
     let status = status.map_err(|e| format!("{}: {e}", program.to_string_lossy()))?;
     let seen = Snapshot::read_dir(&setup.stats()).map_err(|e| format!("statistics: {e}"))?;
+    // Of those that their plan killed.
+    sweep();
     let lines = summary::lines(&seen, args.numbers);
     for line in &lines.text {
         out::error_line(&format!("ofi emu: {line}"));

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 
+use efa_emu::alive::Incarnation;
 use efa_emu::plan::Plan;
 use efa_emu::shape::Shape;
 
@@ -53,7 +54,7 @@ impl Setup {
     pub(super) fn make(ask: &Ask<'_>) -> Result<Self, String> {
         let provider = find_provider(ask.provider)?;
         let temporary = || {
-            let name = format!("ofi-emu-{}-{}", std::process::id(), ask.seed);
+            let name = super::stale::name(Incarnation::own(), ask.seed);
             std::env::temp_dir().join(name)
         };
         let dir = ask.dir.map_or_else(temporary, Path::to_owned);

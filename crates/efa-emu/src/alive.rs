@@ -7,15 +7,17 @@ use std::fs;
 
 /// A process, and when it started: the number alone may be given to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Incarnation {
-    pub(crate) pid: u32,
-    /// In ticks since boot, proc_pid_stat(5), field 22.
-    pub(crate) started: u64,
+pub struct Incarnation {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in ticks since boot: proc_pid_stat(5), field 22.
+    pub started: u64,
 }
 
 impl Incarnation {
     /// This process.
-    pub(crate) fn own() -> Self {
+    #[must_use]
+    pub fn own() -> Self {
         let pid = std::process::id();
         Self {
             pid,
@@ -24,14 +26,16 @@ impl Incarnation {
     }
 
     /// Whether it still runs. Costs some 10 us.
-    pub(crate) fn is_alive(self) -> bool {
+    #[must_use]
+    pub fn is_alive(self) -> bool {
         state_of(self.pid)
             .is_some_and(|(state, started)| started == self.started && !is_over(state))
     }
 }
 
 /// Whether any process with this number runs. Costs some 10 us.
-pub(crate) fn is_running(pid: u32) -> bool {
+#[must_use]
+pub fn is_running(pid: u32) -> bool {
     state_of(pid).is_some_and(|(state, _)| !is_over(state))
 }
 
