@@ -1,6 +1,8 @@
 //! A NIC of this process: what it is, what its plan says, what it counts.
 
+use core::hash::{Hash as _, Hasher as _};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::hash::DefaultHasher;
 use std::sync::Mutex;
 
 use super::locked;
@@ -22,6 +24,8 @@ pub(crate) struct Nic {
     /// Set once it is lost or mute.
     is_silent: AtomicU32,
     loss: Mutex<Option<Code>>,
+    /// Times that the plan was asked about a post.
+    asked: AtomicU64,
     /// When a slow NIC will have sent what was posted, in nanoseconds of the process.
     busy_until: AtomicU64,
     regions: AtomicU64,
@@ -34,6 +38,14 @@ fn pages(len: u64) -> u64 {
     len.div_ceil(4096)
 }
 
+/// A number for one answer of a plan.
+fn digest(asked: u64, kind: OpKind, len: u64, verdict: &PostVerdict) -> u64 {
+    // Without keys of its own: the same in every process.
+    let mut hasher = DefaultHasher::new();
+    (asked, kind, len, verdict).hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Nic {
     pub(crate) fn new(index: usize, spec: NicSpec, plan: NicPlan) -> Self {
         Self {
@@ -43,6 +55,7 @@ impl Nic {
             plan: Mutex::new(plan),
             is_silent: AtomicU32::new(0),
             loss: Mutex::new(None),
+            asked: AtomicU64::new(0),
             busy_until: AtomicU64::new(0),
             regions: AtomicU64::new(0),
             region_bytes: AtomicU64::new(0),
@@ -66,6 +79,12 @@ impl Nic {
         }
         let mut plan = locked(&self.plan);
         let mut verdict = plan.on_post(kind, len);
+        if process.config().stats.is_some() {
+            let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+            let digest = digest(asked, kind, len, &verdict);
+            let stats = self.stats(process);
+            stats.schedule.fetch_add(digest, Ordering::Relaxed);
+        }
         if let (PostVerdict::Accept(schedule), Some(bps)) = (&mut verdict, plan.slow_bps()) {
             if kind != OpKind::Recv {
                 schedule.delay_ns += self.wire(process.now_ns(), len, bps);

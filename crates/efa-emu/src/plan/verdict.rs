@@ -3,7 +3,7 @@
 use super::code::Code;
 
 /// What becomes of a post.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PostVerdict {
     /// It is taken, and goes like this.
     Accept(Schedule),
@@ -17,7 +17,7 @@ pub enum PostVerdict {
 }
 
 /// How an operation goes that was taken. All zero: at once, in order, well.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Schedule {
     /// So many later posts of the same endpoint may overtake it.
     pub hold: u32,
@@ -37,7 +37,7 @@ pub struct Schedule {
 }
 
 /// What goes wrong with an operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OpFault {
     /// Nothing.
     #[default]

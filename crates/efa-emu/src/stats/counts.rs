@@ -97,6 +97,9 @@ counts! {
     duplicates,
     /// Times that the plan let something go wrong.
     injected,
+    /// What the plan said of every post, summed up in one number: the same for the same posts under the
+    /// same plan, seed and name. Counted where statistics are written.
+    schedule,
     /// Regions registered now.
     regions,
     /// Bytes in them.

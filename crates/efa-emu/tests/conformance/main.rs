@@ -76,6 +76,31 @@ fn options_of_each_generation() {
     }
 }
 
+/// Delays, refusals, faults: all of it follows from the seed.
+#[test]
+fn the_same_seed_gives_the_same_schedule() {
+    let plan =
+        "reorder window=32; delay exp=20us; eagain chance=20% burst=3; late chance=10% by=50us";
+    let schedule = |seed: &str| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let stats = dir.path().to_str().expect("text");
+        let set = [
+            ("EFA_EMU_PLAN", plan),
+            ("EFA_EMU_SEED", seed),
+            ("EFA_EMU_STATS", stats),
+        ];
+        with("a_fixed_program", Fabric::Direct, &set);
+        let all = efa_emu_fi::stats::Snapshot::read_dir(dir.path()).expect("statistics");
+        let first = all.into_iter().find(|process| process.process == "0");
+        let total = first.expect("side 0").total();
+        (total.schedule, total.again, total.injected)
+    };
+    let (first, again, other) = (schedule("11"), schedule("11"), schedule("12"));
+    assert_eq!(first, again);
+    assert_ne!(first.0, other.0);
+    assert!(first.1 > 50, "{first:?}");
+}
+
 #[test]
 fn immediates_that_need_a_receive() {
     let set = [("FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0")];

@@ -47,6 +47,8 @@ write_errors! {
     a_write_without_a_way_fails_its_sender: "unreachable", 113, 15;
     a_write_that_does_not_fit_fails_its_sender: "bad-length", 90, 11;
     a_write_before_a_failed_handshake_fails_its_sender: "handshake-failed", 103, 4126;
+    a_write_that_is_flushed_fails_its_sender: "flushed", 125, 1;
+    a_write_to_who_is_never_ready_fails_its_sender: "269/10", 269, 10;
 }
 
 /// The bytes arrived: the receiver has its message, whatever the sender was told.

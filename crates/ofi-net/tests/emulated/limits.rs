@@ -52,6 +52,40 @@ fn a_limit_of_regions_is_told_and_harms_nobody() {
     );
 }
 
+/// Limits of bytes and of pages, with whatever errno: the same.
+fn too_much() {
+    let pair = Pair::new();
+    let before = so_far().total().regions;
+    let bytes = vec![0_u8; 64 << 20].leak();
+    let at = bytes.as_mut_ptr().cast();
+    // SAFETY: the bytes are kept for good.
+    let refused = unsafe {
+        pair.a
+            .net
+            .reg_mr(pair.hit.0, at, 64 << 20, MemoryKind::Host)
+    };
+    let error = refused.unwrap_err();
+    assert_eq!(error.code(), Code::Register);
+    let errno = match std::env::var("EFA_EMU_PLAN").unwrap().contains("EINVAL") {
+        true => libc::EINVAL,
+        false => libc::ENOMEM,
+    };
+    assert_eq!(error.errno(), -errno, "{error}");
+    assert_eq!(so_far().total().regions, before, "nothing of it stays");
+    // SAFETY: as above.
+    let less = unsafe { pair.a.net.reg_mr(pair.hit.0, at, 1 << 20, MemoryKind::Host) };
+    pair.a.net.dereg_mr(pair.hit.0, less.unwrap()).unwrap();
+    pair.spared_goes_on();
+}
+
+#[test]
+fn limits_of_bytes_and_of_pages_are_told_and_harm_nobody() {
+    for plan in ["mr-limit bytes=60M", "mr-limit pages=15000 errno=EINVAL"] {
+        let name = "limits::limits_of_bytes_and_of_pages_are_told_and_harm_nobody";
+        under_plan(name, plan, too_much);
+    }
+}
+
 /// No region at all: init fails with the reason, and closes what it opened.
 fn nothing_registers() {
     let log = Arc::new(Lines::default());

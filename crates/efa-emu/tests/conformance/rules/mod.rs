@@ -40,5 +40,6 @@ pub(crate) const ALL: &[Rule] = rules! {
 /// Those that need a case of their own.
 pub(crate) const EXTRA: &[Rule] = rules! {
     ends: dead_peer dies_in_the_middle;
+    order: a_fixed_program;
     options: options_by_generation solicited_immediates;
 };

@@ -104,3 +104,27 @@ pub(crate) fn doorbells(actor: &Actor<'_>) {
     }
     actor.link.meet();
 }
+
+/// Posts that are the same each time, whatever becomes of them: what the plan says of them is to be, too.
+pub(crate) fn a_fixed_program(actor: &Actor<'_>) {
+    let pair = actor.pair(4096);
+    if actor.side == 0 {
+        for n in 0..500 {
+            let source = pair.memory.source(1 + n % 4000);
+            let post = || {
+                let context = Side::context();
+                // SAFETY: memory and context are never freed.
+                unsafe {
+                    pair.side
+                        .ep
+                        .post_writedata(source, n as u64, pair.target, context)
+                }
+            };
+            while post() == Ok(Posted::Busy) {}
+            pair.side.one();
+        }
+    } else {
+        pair.side.wait(500);
+    }
+    actor.link.meet();
+}
