@@ -13,7 +13,7 @@
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
 //! * [`programs`]: programs in C on providers; [`soak`]: hours of them
-//! * [`sim`]: simulations; [`traps`]: that tests fail which should; [`hot`]: what the hot path costs
+//! * [`sim`]: simulations; [`fuzz`]: fuzzing; [`traps`]: that tests fail which should; [`hot`]: what the hot path costs
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -25,6 +25,7 @@ mod artifacts;
 mod demo;
 mod elf;
 mod emulated;
+mod fuzz;
 mod hot;
 mod layers;
 mod libfabric;
@@ -77,6 +78,9 @@ cargo xtask <command>
       --minutes M     so long (60)
       --kill-every S  seconds between two kills of the peer (60)
       --all           on every libfabric that is found, not only on the newest
+  fuzz [TARGET...]  the fuzz targets, each for a minute, with the executions; takes a nightly and a C++ compiler
+      --minutes M     so long each (--seconds S)
+      --merge         keep in fuzz/corpus what was learned, as few files as do
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
   traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
                     --pure: those that need no libfabric
@@ -111,6 +115,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["seeds", options @ ..] => seeds::run(&here, options)?,
         ["sim", options @ ..] => sim::run(&here, options)?,
         ["soak", options @ ..] => soak::run(&here, options)?,
+        ["fuzz", options @ ..] => fuzz::run(&here, options)?,
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
         ["traps", names @ ..] => traps::run(&here, names)?,

@@ -1,0 +1,12 @@
+//! The fuzz targets of this crate, on their corpora and inputs made of them, without a fuzzer.
+
+mod environment;
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
+
+use replay::replay;
+
+#[test]
+fn environment() {
+    replay("environment", environment::check);
+}
