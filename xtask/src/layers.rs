@@ -81,10 +81,11 @@ const ALLOWED: &[Arrows] = &[
             "ofi-rdma",
             "ofi-sched",
             "ofi-sendrecv",
+            "ofi-topo",
             "ofi-trace",
             "efa-emu",
         ],
-        &[],
+        &["ofi-topo"],
     ),
     arrows(
         "examples",

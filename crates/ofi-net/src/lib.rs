@@ -92,6 +92,7 @@ mod twins;
 pub use config::{Config, Protocol};
 pub use error::{Code, NetError};
 pub use handle_words::{CommWord, MrWord, ReqWord};
+pub use platform::nics as instance_nics;
 pub use properties::Properties;
 pub use region::{DmaBuf, MemoryKind};
 pub use startup::Startup;

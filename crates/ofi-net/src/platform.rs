@@ -73,8 +73,14 @@ pub(crate) fn find(product: &str) -> Option<&'static Platform> {
     Some(&row.platform)
 }
 
-/// NICs for collectives that an instance of this name has when it is launched with all of them.
-pub(crate) fn nics(product: &str) -> Option<usize> {
+/// NICs for collectives that an instance of this product name has when it is launched with all of them;
+/// `None` where that is not known.
+///
+/// ```
+/// assert_eq!(ofi_net::instance_nics("p5.48xlarge"), Some(32));
+/// ```
+#[must_use]
+pub fn nics(product: &str) -> Option<usize> {
     let mut rows = table::NICS.iter();
     rows.find(|(name, ..)| *name == product)
         .map(|(_, count, _)| *count)

@@ -50,6 +50,16 @@ pub(crate) enum Command {
     /// the documentation of efa-emu (module plan). Ends with the command's status, 2 if it could not be
     /// run, 4 with --strict if it left something open.
     Emu(crate::emu::EmuArgs),
+    /// Says whether a job would use the network here, and if not, why
+    ///
+    /// Which plugin would be loaded and why, whether it starts, libfabric, EFAs, limits, topology, variables,
+    /// versions. Each finding has a code (docs/doctor.md), what shows it, and what to do; what merely
+    /// follows from another is left out. Ends with status 0 if nothing keeps a job from the network, 1 if
+    /// something does (with --strict: for warnings too), 2 for a bad command line.
+    Doctor(Box<crate::doctor::DoctorArgs>),
+    /// The plugin in a process of its own (started by `ofi doctor` itself)
+    #[command(hide = true)]
+    DoctorProbe(crate::doctor::ProbeArgs),
     /// One rank of a run (started by `ofi perf` itself)
     #[command(hide = true)]
     PerfRank(RankArgs),

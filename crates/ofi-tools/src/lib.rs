@@ -12,16 +12,19 @@
 //! raw      the same operations without a plugin, straight on libfabric, and a plugin beside them
 //! trace    reads wire traces
 //! emu      runs a command on emulated EFAs
+//! doctor   what keeps a job from the network on a host: facts, checks, findings
 //! size     byte counts as people write them
 //! ```
 //!
 //! Non-goals: it is no job scheduler, no MPI, and all that `ofi perf` sees of a network is a plugin's
-//! table: only `ofi raw` loads a libfabric. `ofi emu` only sets variables for others.
+//! table: only `ofi raw` loads a libfabric. `ofi emu` only sets variables for others; `ofi doctor` loads
+//! plugins in processes of their own alone.
 
 mod abi;
 mod bench;
 mod cli;
 mod coord;
+mod doctor;
 mod emu;
 mod perf;
 mod raw;
@@ -50,6 +53,8 @@ pub fn run() -> ExitCode {
         cli::Command::Raw(args) => raw::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
         cli::Command::Emu(args) => emu::run(&args),
+        cli::Command::Doctor(args) => doctor::run(&args),
+        cli::Command::DoctorProbe(args) => doctor::run_child(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),
     }
 }

@@ -1,0 +1,120 @@
+//! Which libfabric would the plugin get, and does it have what this host needs?
+
+use super::plugin::{fault_words, needs};
+use crate::doctor::code::Code;
+use crate::doctor::facts::Host;
+use crate::doctor::facts::version::Version;
+use crate::doctor::finding::Finding;
+
+/// The oldest whose EFA provider is good enough (decision 6).
+const EFA_NEEDS: Version = Version::new(1, 22, 0);
+
+pub(super) fn check(host: &Host) -> Vec<Finding> {
+    let mut found = missing_or_damaged(host);
+    found.extend(needs(
+        &host.libraries.libfabric_unmet,
+        (Code::LibfabricNeeds, Code::LibfabricVersionMissing),
+    ));
+    found.extend(two_copies(host));
+    if host.devices.has_efa() {
+        found.extend(for_efa(host));
+    }
+    found
+}
+
+fn missing_or_damaged(host: &Host) -> Vec<Finding> {
+    let search = &host.libraries.libfabric;
+    let Some(library) = &search.found else {
+        let named = ["OFI_NCCL_LIBFABRIC_PATH", "OFI_LIBFABRIC_PATH"];
+        let named = named
+            .into_iter()
+            .find(|name| host.settings.filled(name).is_some());
+        let looked = format!(
+            "{} is in none of: {}",
+            search.name,
+            search.places.join(", ")
+        );
+        return vec![match named {
+            Some(name) => Finding::new(Code::LibfabricPath, [host.settings.show(name)]),
+            None => Finding::new(Code::NoLibfabric, [looked]),
+        }];
+    };
+    let Err(fault) = &library.elf else {
+        return Vec::new();
+    };
+    let line = format!("{}: {}", library.path.display(), fault_words(fault));
+    vec![Finding::new(Code::LibfabricDamaged, [line])]
+}
+
+fn two_copies(host: &Host) -> Option<Finding> {
+    let copies = &host.process.libfabrics;
+    let lines = copies.iter().map(|path| format!("mapped: {path}"));
+    (copies.len() > 1).then(|| Finding::new(Code::TwoLibfabrics, lines))
+}
+
+fn for_efa(host: &Host) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let library = host.libraries.libfabric.found.as_ref();
+    if let Some(library) = library.filter(|library| library.elf.is_ok()) {
+        let at = format!("{} (by {})", library.path.display(), library.via);
+        if !host.libraries.has_efa_provider {
+            let what = "neither linked with libefa.so.1 nor with libefa-fi.so beside it";
+            found.push(Finding::new(
+                Code::NoEfaProvider,
+                [at.clone(), what.to_owned()],
+            ));
+        }
+        let is_checked = !host.settings.is_on("OFI_NCCL_DISABLE_EFA_VERSION_CHECK");
+        let old = host
+            .packages
+            .libfabric
+            .filter(|version| *version < EFA_NEEDS && is_checked);
+        if let Some(version) = old {
+            found.push(Finding::new(
+                Code::LibfabricTooOld,
+                [format!("version {version}: {at}")],
+            ));
+        }
+    }
+    found.extend(filtered(host));
+    found.extend(named_nics(host));
+    found
+}
+
+/// libfabric's filter: names with commas, all but them after `^`, layers after `;` (fabric(7)).
+fn filtered(host: &Host) -> Option<Finding> {
+    let filter = host.settings.filled("FI_PROVIDER")?.trim();
+    let (list, is_out) = match filter.strip_prefix('^') {
+        Some(list) => (list, true),
+        None => (filter, false),
+    };
+    let is_named = list
+        .split(',')
+        .any(|name| name.trim().split(';').any(|part| part == "efa"));
+    (is_named == is_out)
+        .then(|| Finding::new(Code::EfaFiltered, [host.settings.show("FI_PROVIDER")]))
+}
+
+fn named_nics(host: &Host) -> Option<Finding> {
+    let list = host.settings.filled("FI_EFA_IFACE")?;
+    let wanted: Vec<&str> = list
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect();
+    let has =
+        |name: &&str| *name == "all" || host.devices.nics.iter().any(|nic| nic.name == **name);
+    if wanted.iter().any(has) || host.devices.nics.is_empty() {
+        return None;
+    }
+    let names: Vec<&str> = host
+        .devices
+        .efa_nics()
+        .map(|nic| nic.name.as_str())
+        .collect();
+    let there = format!("EFAs of this host: {}", names.join(", "));
+    Some(Finding::new(
+        Code::IfaceFiltered,
+        [host.settings.show("FI_EFA_IFACE"), there],
+    ))
+}

@@ -1,0 +1,113 @@
+//! Variables that are known to do harm, or not to be needed any more: rows of `data/lint.csv`.
+
+use super::versions::Component;
+use crate::doctor::code::Code;
+use crate::doctor::facts::Host;
+use crate::doctor::facts::version::Range;
+use crate::doctor::finding::Finding;
+use crate::doctor::rows::rows;
+
+const TABLE: &str = include_str!("../data/lint.csv");
+
+/// A row.
+#[derive(Debug)]
+struct Rule {
+    name: &'static str,
+    value: Value,
+    /// Only where there are EFAs.
+    on_efa: bool,
+    component: Component,
+    range: Range,
+    code: Code,
+    what: &'static str,
+    fix: &'static str,
+    source: &'static str,
+}
+
+#[derive(Debug)]
+enum Value {
+    /// Anything.
+    Set,
+    On,
+    Off,
+    /// One of these.
+    OneOf(&'static str),
+}
+
+impl Rule {
+    fn read(
+        [name, value, place, applies, code, what, fix, source]: [&'static str; 8],
+    ) -> Option<Self> {
+        let (component, range) = Component::read(applies)?;
+        Some(Self {
+            name,
+            value: match value {
+                "set" => Value::Set,
+                "on" => Value::On,
+                "off" => Value::Off,
+                list => Value::OneOf(list.strip_prefix('=')?),
+            },
+            on_efa: match place {
+                "efa" => true,
+                "any" => false,
+                _ => return None,
+            },
+            component,
+            range,
+            code: match code {
+                "fatal" => Code::Fatal,
+                "harmful" => Code::Harmful,
+                "obsolete" => Code::Obsolete,
+                _ => return None,
+            },
+            what,
+            fix,
+            source,
+        })
+    }
+
+    fn fits(&self, host: &Host) -> bool {
+        let Some(value) = host.settings.filled(self.name) else {
+            return false;
+        };
+        let is_on = host.settings.is_on(self.name);
+        let has_value = match self.value {
+            Value::Set => true,
+            Value::On => is_on,
+            Value::Off => !is_on,
+            Value::OneOf(list) => list
+                .split(',')
+                .any(|one| one.eq_ignore_ascii_case(value.trim())),
+        };
+        let is_here = !self.on_efa || (host.devices.has_efa() && !host.is_emulated);
+        has_value && is_here && self.component.is_within(host, self.range)
+    }
+}
+
+fn rules() -> impl Iterator<Item = Rule> {
+    rows(TABLE).filter_map(Rule::read)
+}
+
+pub(super) fn check(host: &Host) -> Vec<Finding> {
+    let fitting = rules().filter(|rule| rule.fits(host));
+    let told = fitting.map(|rule| {
+        let mut lines = vec![host.settings.show(rule.name), rule.what.to_owned()];
+        lines.extend(rule.component.show(host, rule.range));
+        Finding::new(rule.code, lines)
+            .with_fix(rule.fix)
+            .with_source(rule.source)
+    });
+    told.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TABLE, rules};
+    use crate::doctor::rows::lines;
+
+    #[test]
+    fn every_line_is_a_rule() {
+        assert_eq!(lines(TABLE).count(), rules().count());
+        assert!(rules().all(|rule| !rule.source.is_empty() && !rule.what.is_empty()));
+    }
+}

@@ -1,0 +1,35 @@
+//! The checks: pure functions from a host to findings.
+//!
+//! Order does not matter: the table of codes says what follows from what.
+
+mod efa;
+mod environment;
+mod instance;
+mod libfabric;
+mod lint;
+mod memory;
+mod plugin;
+mod probe;
+pub(crate) mod topology;
+mod versions;
+
+use super::facts::Host;
+use super::finding::Finding;
+use super::probe::Outcome;
+
+/// All findings of a host; `probed` is what a child that loaded the plugin said, where there was one.
+pub(crate) fn all(host: &Host, probed: Option<&Outcome>) -> Vec<Finding> {
+    let checks = [
+        plugin::check,
+        libfabric::check,
+        efa::check,
+        memory::check,
+        topology::check,
+        environment::check,
+        lint::check,
+        versions::check,
+    ];
+    let found = checks.iter().flat_map(|check| check(host));
+    let told = probed.and_then(|outcome| probe::check(host, outcome));
+    found.chain(told).collect()
+}

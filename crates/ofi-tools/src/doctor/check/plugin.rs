@@ -1,0 +1,229 @@
+//! Would the plugin be loaded?
+
+use crate::doctor::code::Code;
+use crate::doctor::facts::elf::{AARCH64, Elf, ElfFault, X86_64};
+use crate::doctor::facts::ldso::{Library, Passed, Unmet};
+use crate::doctor::facts::libraries::is_denied;
+use crate::doctor::facts::root::Absent;
+use crate::doctor::facts::{Host, Side, nccl};
+use crate::doctor::finding::Finding;
+
+/// Names that the network of such a plugin has or takes (protocol 2a.3).
+const NETWORKS: [&str; 3] = ["AWS Libfabric", "Libfabric", "OFI"];
+
+pub(super) fn check(host: &Host) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if host.side == Side::Nccl {
+        found.extend(switched_off(host));
+        found.extend(other_network(host));
+        found.extend(conf_unread(host));
+    }
+    match host.libraries.loaded() {
+        None => found.extend(not_found(host)),
+        Some(library) => {
+            found.extend(in_file(host, library));
+            found.extend(needs(
+                &host.libraries.plugin_unmet,
+                (Code::NeededMissing, Code::VersionMissing),
+            ));
+            found.extend(others(host, library));
+        }
+    }
+    found
+}
+
+fn switched_off(host: &Host) -> Option<Finding> {
+    let value = host.settings.filled("NCCL_NET_PLUGIN")?;
+    let is_off = value.trim().eq_ignore_ascii_case("none");
+    is_off.then(|| Finding::new(Code::PluginOff, [host.settings.show("NCCL_NET_PLUGIN")]))
+}
+
+fn other_network(host: &Host) -> Option<Finding> {
+    let value = host.settings.filled("NCCL_NET")?.trim();
+    let is_ours = NETWORKS.iter().any(|name| name.eq_ignore_ascii_case(value));
+    (!is_ours).then(|| Finding::new(Code::OtherNetwork, [host.settings.show("NCCL_NET")]))
+}
+
+fn conf_unread(host: &Host) -> Option<Finding> {
+    let (file, absent) = host.settings.unread.as_ref()?;
+    let what = format!("{}: {}", file.display(), words(absent));
+    Some(Finding::new(
+        Code::ConfUnread,
+        [host.settings.show("NCCL_CONF_FILE"), what],
+    ))
+}
+
+/// Why nothing is found: the nearest thing that could be the cause.
+fn not_found(host: &Host) -> Vec<Finding> {
+    let mut looked: Vec<String> = Vec::new();
+    for search in &host.libraries.plugin {
+        looked.push(format!(
+            "{} is in none of: {}",
+            search.name,
+            search.places.join(", ")
+        ));
+    }
+    let mut found = Vec::new();
+    for (path, passed) in host.libraries.passed() {
+        let line = format!("{}: {}", path.display(), passed_words(passed));
+        found.extend(match passed {
+            Passed::Absent(Absent::Dangling { .. }) => {
+                Some(Finding::new(Code::PluginLinkBroken, [line]))
+            }
+            Passed::Machine(_) => Some(Finding::new(Code::PluginForeign, [line])),
+            denied if is_denied(denied) => Some(Finding::new(Code::PluginDenied, [line])),
+            Passed::Absent(_) => None,
+        });
+    }
+    let there = |paths: &[std::path::PathBuf]| -> Vec<String> {
+        let lines = paths
+            .iter()
+            .map(|path| format!("there is one at {}", path.display()));
+        lines.collect()
+    };
+    if !host.libraries.uncached.is_empty() {
+        found.push(Finding::new(
+            Code::PluginUncached,
+            there(&host.libraries.uncached),
+        ));
+    }
+    let mut finding = Finding::new(
+        Code::PluginNotFound,
+        looked.into_iter().chain(there(&host.libraries.elsewhere)),
+    );
+    if let Some(dir) = host
+        .libraries
+        .elsewhere
+        .first()
+        .and_then(|path| path.parent())
+    {
+        finding = finding.with_fix(format!(
+            "add its directory to the search path: LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH (for all ranks: mpirun -x, srun --export)",
+            dir.display()
+        ));
+    }
+    found.push(finding);
+    found
+}
+
+/// What is wrong with the file itself.
+fn in_file(host: &Host, library: &Library) -> Option<Finding> {
+    let at = format!("{} (by {})", library.path.display(), library.via);
+    match &library.elf {
+        Ok(elf) => no_table(host, library, elf),
+        Err(ElfFault::NotElf) => Some(Finding::new(Code::PluginNotElf, [at])),
+        Err(fault) => Some(Finding::new(
+            Code::PluginCut,
+            [format!("{at}: {}", fault_words(fault))],
+        )),
+    }
+}
+
+fn no_table(host: &Host, library: &Library, elf: &Elf) -> Option<Finding> {
+    let has = versions(elf);
+    let (newest, oldest) = match host.side {
+        Side::Neuron => nccl::NEURON_TABLES,
+        // Some table: all that can be said without knowing who asks.
+        Side::Nccl => nccl::tables(host.packages.nccl).unwrap_or((u32::MAX, 0)),
+    };
+    if has
+        .iter()
+        .any(|version| (oldest..=newest).contains(version))
+    {
+        return None;
+    }
+    let looks = match (host.side, host.packages.nccl) {
+        (Side::Nccl, None) => "NCCL looks for symbols ncclNetPlugin_v and a number".to_owned(),
+        (Side::Nccl, Some(nccl)) => {
+            format!("NCCL {nccl} looks for ncclNetPlugin_v{newest} down to v{oldest}")
+        }
+        (Side::Neuron, _) => format!("Neuron looks for ncclNetPlugin_v{newest} down to v{oldest}"),
+    };
+    let list = has
+        .iter()
+        .map(|version| format!("v{version}"))
+        .collect::<Vec<_>>();
+    let list = if list.is_empty() {
+        "none".to_owned()
+    } else {
+        list.join(", ")
+    };
+    let has = format!("{} has: {list}", library.path.display());
+    Some(Finding::new(Code::NoTable, [has, looks]))
+}
+
+/// Versions of the tables that a library exports.
+fn versions(elf: &Elf) -> Vec<u32> {
+    let names = elf.exported.iter();
+    let numbers = names.filter_map(|name| name.strip_prefix("ncclNetPlugin_v")?.parse().ok());
+    let mut versions: Vec<u32> = numbers.collect();
+    versions.sort_unstable();
+    versions
+}
+
+fn others(host: &Host, library: &Library) -> Option<Finding> {
+    let others = &host.libraries.others;
+    let lines = others
+        .iter()
+        .map(|path| format!("later on the path: {}", path.display()));
+    let first = format!("loaded: {} (by {})", library.path.display(), library.via);
+    (!others.is_empty())
+        .then(|| Finding::new(Code::OtherPlugins, core::iter::once(first).chain(lines)))
+}
+
+/// Findings for what a library does not get: a missing library, a missing version.
+pub(super) fn needs(unmet: &[Unmet], (library, version): (Code, Code)) -> Vec<Finding> {
+    let missing = unmet.iter().filter_map(|unmet| match unmet {
+        Unmet::Library { name, by } => Some(format!("{name}, needed by {}", by.display())),
+        Unmet::Version { .. } => None,
+    });
+    let old = unmet.iter().filter_map(|unmet| match unmet {
+        Unmet::Version { version, at, by } => Some(format!(
+            "version `{version}' not found in {}, needed by {}",
+            at.display(),
+            by.display()
+        )),
+        Unmet::Library { .. } => None,
+    });
+    let lists: [(Code, Vec<String>); 2] = [(library, missing.collect()), (version, old.collect())];
+    let filled = lists.into_iter().filter(|(_, lines)| !lines.is_empty());
+    filled
+        .map(|(code, lines)| Finding::new(code, lines))
+        .collect()
+}
+
+fn words(absent: &Absent) -> String {
+    match absent {
+        Absent::Missing => "there is no such file".to_owned(),
+        Absent::Dangling { target } => {
+            format!("a link to {}, which is not there", target.display())
+        }
+        Absent::Denied => "permission denied".to_owned(),
+        Absent::Other(text) => text.clone(),
+    }
+}
+
+fn passed_words(passed: &Passed) -> String {
+    match passed {
+        Passed::Absent(absent) => words(absent),
+        Passed::Machine(machine) => format!("a library for {}", machine_name(*machine)),
+    }
+}
+
+pub(super) fn fault_words(fault: &ElfFault) -> String {
+    match fault {
+        ElfFault::NotElf => "it is no shared library".to_owned(),
+        ElfFault::Machine(machine) => format!("a library for {}", machine_name(*machine)),
+        ElfFault::Cut { wanted, has } => format!("it has {has} bytes of at least {wanted}"),
+        ElfFault::Damaged(what) => format!("its {what} makes no sense"),
+    }
+}
+
+fn machine_name(machine: u16) -> String {
+    match machine {
+        0 => "a 32-bit or big-endian machine".to_owned(),
+        X86_64 => "x86-64".to_owned(),
+        AARCH64 => "aarch64 (Arm, Graviton)".to_owned(),
+        other => format!("machine type {other}"),
+    }
+}

@@ -1,0 +1,305 @@
+//! The one table of findings: number, how bad, what it is, what to do, what follows from it. Numbers are
+//! stable: a code is never used again for something else. docs/doctor.md is made from this table.
+
+use core::fmt;
+
+use serde::Serialize;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Severity {
+    /// The job runs; worth knowing.
+    Note,
+    /// The job may run, worse than it could, or fail later.
+    Warning,
+    /// The job does not use the network that it should, or does not run.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// One row.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) number: u16,
+    pub(crate) severity: Severity,
+    pub(crate) title: &'static str,
+    /// What to do, where the finding does not know better.
+    pub(crate) fix: &'static str,
+    /// Codes that are no news where this one is found: they follow from it.
+    pub(crate) hides: &'static [Code],
+    /// Rows of the catalogue of reports, or the document, that it is from.
+    pub(crate) source: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident = $number:literal $severity:ident, $title:literal, $fix:literal,
+        hides [$($hidden:ident),* $(,)?], $source:literal;)*) => {
+        /// What was found; the order is that of causes before what follows from them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Code {
+            $($name,)*
+        }
+
+        impl Code {
+            /// Every code, in the order of the table.
+            #[cfg(test)]
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            pub(crate) const fn row(self) -> &'static Row {
+                match self {
+                    $(Self::$name => &Row {
+                        number: $number,
+                        severity: Severity::$severity,
+                        title: $title,
+                        fix: $fix,
+                        hides: &[$(Self::$hidden),*],
+                        source: $source,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OFI-D{}", self.row().number)
+    }
+}
+
+codes! {
+    PluginOff = 101 Error, "the plugin is switched off",
+        "unset NCCL_NET_PLUGIN, or set it to ofi",
+        hides [OtherNetwork, PluginNotFound, LoadFailed, InitFailed], "ENV-01";
+    OtherNetwork = 102 Error, "NCCL_NET asks for another network than this plugin's",
+        "unset NCCL_NET, or set it to \"AWS Libfabric\": NCCL then fails instead of falling back",
+        hides [], "ENV-21";
+    PluginLinkBroken = 103 Error, "the plugin's name is a symbolic link to a file that is not there",
+        "install the plugin again, or correct the link",
+        hides [PluginNotFound, PluginUncached, LoadFailed], "BUILD-07, ENV-02";
+    PluginDenied = 104 Error, "the plugin's file may not be read by this user",
+        "chmod a+rx the file and the directories above it",
+        hides [PluginNotFound, PluginUncached, LoadFailed], "ENV-01";
+    PluginForeign = 105 Error, "the plugin is for another kind of machine",
+        "install the plugin that was built for this machine (uname -m)",
+        hides [PluginNotFound, PluginUncached, LoadFailed], "ENV-18";
+    PluginUncached = 106 Error, "the plugin's directory is in ld.so.conf, and ldconfig has not run since",
+        "run ldconfig as root (in a Dockerfile: RUN ldconfig), or add the directory to LD_LIBRARY_PATH",
+        hides [PluginNotFound, LoadFailed], "ENV-01";
+    PluginNotFound = 107 Error, "no plugin would be found: the job falls back to sockets",
+        "install the plugin and add its directory to LD_LIBRARY_PATH",
+        hides [LoadFailed], "ENV-01, ENV-18";
+    PluginCut = 108 Error, "the plugin's file is cut short",
+        "copy or install it again; a loader that maps it dies with SIGBUS",
+        hides [NoTable, LoadFailed, ProbeDied], "ABI-13";
+    PluginNotElf = 109 Error, "the plugin's file is no shared library",
+        "install it again: a pointer file of git-lfs or an error page was saved in its place",
+        hides [NoTable, LoadFailed], "ABI-13";
+    NeededMissing = 110 Error, "the plugin needs a library that is not there: the job falls back to sockets",
+        "install that library, or use a plugin without it (ours needs the C library alone)",
+        hides [LoadFailed, NoLibfabric], "ENV-02, BUILD-06";
+    VersionMissing = 111 Error, "the plugin needs a newer library than the one that is found",
+        "put the directory of the newer library first in LD_LIBRARY_PATH, or install the plugin that belongs to the older",
+        hides [LoadFailed, LibfabricTooOld, LibfabricVersionMissing], "ENV-03, ENV-04";
+    NoTable = 112 Error, "the plugin has no table that this collectives library looks for",
+        "use a plugin and a collectives library of the same age",
+        hides [LoadFailed], "ABI-01, ABI-14";
+    OtherPlugins = 113 Warning, "several different plugins of one name are on the search path",
+        "leave one, or name one with NCCL_NET_PLUGIN",
+        hides [], "BUILD-07";
+    ConfUnread = 114 Warning, "NCCL_CONF_FILE names a file that cannot be read",
+        "correct or unset NCCL_CONF_FILE",
+        hides [], "ENV-01";
+    LibfabricPath = 201 Error, "the libfabric that the settings name is not there",
+        "correct or unset OFI_NCCL_LIBFABRIC_PATH (the file libfabric.so.1, or its directory)",
+        hides [NoLibfabric, InitFailed], "ENV-20";
+    NoLibfabric = 202 Error, "libfabric would not be found",
+        "install it (Debian: apt-get install libfabric1; AWS: the EFA installer), or set OFI_NCCL_LIBFABRIC_PATH to it",
+        hides [InitFailed], "ENV-18, BUILD-02";
+    LibfabricDamaged = 203 Error, "the file of libfabric is cut short or damaged",
+        "install it again",
+        hides [InitFailed, ProbeDied, LoadFailed], "ABI-13";
+    LibfabricNeeds = 204 Error, "libfabric needs a library that is not there",
+        "install that library (rdma-core for libibverbs and libefa)",
+        hides [InitFailed, LoadFailed], "BUILD-06";
+    LibfabricVersionMissing = 205 Error, "libfabric needs a newer library than the one that is found",
+        "install libfabric and rdma-core from one EFA installer, and look which of two copies comes first",
+        hides [InitFailed, LoadFailed], "ENV-04";
+    NoEfaProvider = 206 Error, "this libfabric has no EFA provider",
+        "use the EFA installer's libfabric: put /opt/amazon/efa/lib first, or set OFI_NCCL_LIBFABRIC_PATH",
+        hides [InitFailed, LibfabricTooOld], "ENV-05, ENV-20";
+    LibfabricTooOld = 207 Error, "this libfabric is too old for EFA: 1.22 is needed",
+        "use the EFA installer's libfabric: put /opt/amazon/efa/lib first, or set OFI_NCCL_LIBFABRIC_PATH",
+        hides [InitFailed], "ENV-11, decision 6";
+    TwoLibfabrics = 208 Warning, "the process has two copies of libfabric",
+        "make both users load one copy: remove the bundled one, or set OFI_NCCL_LIBFABRIC_PATH to the first",
+        hides [], "ENV-19";
+    EfaFiltered = 209 Error, "FI_PROVIDER leaves EFA out",
+        "unset FI_PROVIDER, or set it to efa",
+        hides [InitFailed], "ENV-05, ENV-20";
+    IfaceFiltered = 210 Error, "FI_EFA_IFACE names no EFA of this host",
+        "unset FI_EFA_IFACE, or name devices of /sys/class/infiniband",
+        hides [InitFailed], "ENV-05";
+    NoEfaAttached = 301 Error, "this instance type has EFAs, and none is attached",
+        "launch it with interface type efa in the launch template (pods: the limit vpc.amazonaws.com/efa)",
+        hides [InitFailed, EfasMissing, NoDeviceNodes, NoDriver], "TOPO-11, CONN-23";
+    NoDriver = 302 Error, "an EFA is on the bus, and its kernel driver is not loaded",
+        "modprobe efa; if there is no such module run the EFA installer for this kernel",
+        hides [InitFailed, NoUverbs, NoDeviceNodes, EfasMissing, UnevenRails, NodesMissing], "ENV-05";
+    NoUverbs = 303 Error, "the kernel module ib_uverbs is not loaded",
+        "modprobe ib_uverbs",
+        hides [InitFailed, NoDeviceNodes, NodesMissing], "ENV-05";
+    NoDeviceNodes = 304 Error, "the EFAs have no device files in this container or host",
+        "docker: --device=/dev/infiniband (each uverbs file); Kubernetes: the limit vpc.amazonaws.com/efa; on the host: udevadm trigger",
+        hides [InitFailed, NodesMissing, UnevenRails], "ENV-05";
+    NodeDenied = 305 Error, "this user may not open the EFAs' device files",
+        "chmod 666 /dev/infiniband/uverbs*, or the udev rule of rdma-core",
+        hides [InitFailed, NodeRefused], "ENV-05, ENV-18";
+    NodeRefused = 306 Error, "the EFAs' device files are there, and opening one is refused",
+        "the container's device rules leave them out: docker --device=/dev/infiniband/uverbs0 (mounting the directory is not enough)",
+        hides [InitFailed], "GPU-10, ENV-05";
+    NodesMissing = 307 Warning, "some of the EFAs have no device file here",
+        "give the container the device files of all EFAs, or of the same number near each accelerator",
+        hides [], "CONN-12, TOPO-16";
+    PortDown = 308 Error, "the port of an EFA is not active",
+        "look at dmesg; stop and start the instance if it stays so",
+        hides [InitFailed], "CONN-01";
+    EfasMissing = 309 Warning, "this instance has fewer EFAs than its type can have",
+        "launch it with an EFA on each network card",
+        hides [UnevenRails], "TOPO-11";
+    MemlockLow = 310 Error, "the limit of locked memory is too low for EFA",
+        "ulimit -l unlimited (limits.conf, LimitMEMLOCK=infinity for slurmd); docker: --ulimit memlock=-1",
+        hides [InitFailed, MemlockBounded], "REG-02, REG-03";
+    MemlockBounded = 311 Warning, "locked memory is bounded: large jobs fail when they register more",
+        "ulimit -l unlimited; docker: --ulimit memlock=-1",
+        hides [], "REG-02";
+    ShmTiny = 312 Error, "/dev/shm is too small: EFA's provider fails or crashes when it opens its domains",
+        "docker: --shm-size=1g or more; Kubernetes: an emptyDir of medium Memory at /dev/shm",
+        hides [ShmSmall, InitFailed], "ENV-22";
+    ShmSmall = 313 Warning, "/dev/shm is small for so many EFAs",
+        "docker: --shm-size=1g or more; Kubernetes: an emptyDir of medium Memory at /dev/shm",
+        hides [], "ENV-22";
+    ForkAndHuge = 314 Error, "FI_EFA_FORK_SAFE and FI_EFA_USE_HUGE_PAGE are both on: libfabric aborts",
+        "set FI_EFA_USE_HUGE_PAGE=0",
+        hides [InitFailed, ProbeDied, NoHugePages], "GPU-01";
+    ForkUnsafe = 315 Error, "this kernel needs FI_EFA_FORK_SAFE=1, and it is not set",
+        "set FI_EFA_FORK_SAFE=1, or use a kernel from 5.13 on",
+        hides [], "ENV-23";
+    NoHugePages = 316 Warning, "FI_EFA_USE_HUGE_PAGE asks for huge pages, and none is free",
+        "reserve some (sysctl vm.nr_hugepages), or unset FI_EFA_USE_HUGE_PAGE",
+        hides [], "REG-19, GPU-01";
+    NoDeviceMemory = 317 Error, "EFA cannot reach the memory of the GPUs",
+        "use a kernel from 5.12 on (dma-buf), or load nvidia_peermem (older driver: efa_nv_peermem)",
+        hides [InitFailed], "GPU-09, ENV-06";
+    NoTopology = 401 Warning, "the PCI tree of this host cannot be seen: NICs are not grouped by accelerator",
+        "mount /sys into the container",
+        hides [UnevenRails], "TOPO-13";
+    GroupsWrong = 402 Error, "the rule for groups of NICs does not fit this host",
+        "correct or unset OFI_NCCL_NIC_GROUPS and OFI_NCCL_FORCE_NUM_RAILS",
+        hides [InitFailed, UnevenRails], "CONN-11";
+    UnevenRails = 403 Warning, "devices of this host differ in their number of rails",
+        "give this host all its NICs, or set OFI_NCCL_FORCE_NUM_RAILS to the smaller number on all ranks",
+        hides [], "CONN-11, CONN-12";
+    TopoFileMissing = 404 Warning, "NCCL_TOPO_FILE names a file that cannot be read",
+        "correct or unset NCCL_TOPO_FILE",
+        hides [], "TOPO-06, TOPO-07";
+    TopoFileBig = 405 Error, "the file of NCCL_TOPO_FILE has more nodes than NCCL takes",
+        "unset NCCL_TOPO_FILE: the plugin writes one that fits",
+        hides [], "TOPO-02";
+    TopoFileBad = 406 Warning, "the file of NCCL_TOPO_FILE is no topology",
+        "correct or unset NCCL_TOPO_FILE",
+        hides [], "TOPO-02";
+    Withdrawn = 501 Error, "a withdrawn variable is set: init fails",
+        "unset it, and set the ones named in its place",
+        hides [InitFailed], "protocol 2i";
+    Contradiction = 502 Error, "variables contradict each other: init fails",
+        "change or unset one of those named, on all ranks",
+        hides [InitFailed], "protocol 2i";
+    BadValue = 503 Warning, "a variable has a value that cannot be used: the default counts",
+        "correct it or unset it",
+        hides [], "ENV-14";
+    UnknownVariable = 504 Warning, "there is no variable of this name",
+        "correct the name or unset it",
+        hides [], "ENV-14";
+    Fatal = 505 Error, "a variable makes the job fail",
+        "unset it",
+        hides [InitFailed, ProbeDied], "providers 6";
+    Harmful = 506 Warning, "a variable does harm",
+        "unset it",
+        hides [], "providers 6";
+    Obsolete = 507 Note, "a variable is not needed any more",
+        "unset it",
+        hides [], "providers 6";
+    NoInterface = 508 Error, "NCCL_SOCKET_IFNAME leaves no interface: ranks do not find each other",
+        "name an interface of this host, or unset it",
+        hides [], "ENV-16, HANG-10";
+    LoopbackOnly = 509 Warning, "NCCL_SOCKET_IFNAME leaves the loopback interface alone: one host, no more",
+        "unset it, or name an interface that other hosts reach",
+        hides [], "ENV-16";
+    BadPair = 601 Error, "these versions are known not to work together",
+        "update one of them",
+        hides [], "REG-05";
+    PoorPair = 602 Warning, "these versions are known to have a fault together",
+        "update one of them",
+        hides [], "REG-05";
+    ProbeDied = 701 Error, "a process that loaded the plugin was killed",
+        "the signal and the last line are above; run `ofi doctor` with FI_LOG_LEVEL=info for more",
+        hides [], "ABI-13";
+    ProbeSilent = 702 Error, "loading and starting the plugin did not end in time",
+        "look what it waits for: the last line is above; raise --deadline if the host is slow",
+        hides [], "HANG-10";
+    LoadFailed = 703 Error, "the loader refuses the plugin",
+        "its words are above; ldd of the file shows what is missing",
+        hides [], "ENV-02, ENV-03";
+    InitFailed = 704 Error, "the plugin does not start here: the job falls back to sockets",
+        "its own first error is above, with what to do",
+        hides [], "ENV-05, ENV-06, ENV-07";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, Severity};
+    use std::collections::HashSet;
+
+    #[test]
+    fn rows_are_unique_lines_with_a_source() {
+        let mut numbers = HashSet::new();
+        for code in Code::ALL {
+            let row = code.row();
+            assert!(numbers.insert(row.number), "{code}");
+            for text in [row.title, row.fix, row.source] {
+                assert!(
+                    text.is_ascii() && !text.is_empty() && !text.contains('\n'),
+                    "{code}"
+                );
+            }
+            assert!(!row.hides.contains(code), "{code}");
+        }
+    }
+
+    /// Otherwise two findings could hide each other, and nothing would be said.
+    #[test]
+    fn nothing_hides_what_hides_it() {
+        fn reaches(from: Code, to: Code, depth: usize) -> bool {
+            let hidden = from.row().hides;
+            depth < 20
+                && hidden
+                    .iter()
+                    .any(|next| *next == to || reaches(*next, to, depth + 1))
+        }
+        for code in Code::ALL {
+            assert!(!reaches(*code, *code, 0), "{code}");
+            assert!(code.row().hides.is_empty() || code.row().severity > Severity::Note);
+        }
+    }
+}

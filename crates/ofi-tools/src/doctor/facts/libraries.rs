@@ -1,0 +1,229 @@
+//! The libraries of a job on a host: plugin, libfabric, NCCL, as the loader would find them.
+
+use std::path::{Path, PathBuf};
+
+use super::elf::{AARCH64, X86_64};
+use super::ldso::{Library, Loader, Passed, Search, Unmet};
+use super::packages::{self, Packages};
+use super::root::{Absent, Root};
+use super::settings::Settings;
+use super::version::Version;
+use super::{Side, nccl};
+
+/// Where installers put plugins, and libfabric.
+const PLUGIN_DIRS: [&str; 9] = [
+    "/opt/amazon/ofi-nccl/lib",
+    "/opt/amazon/ofi-nccl/lib64",
+    "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu",
+    "/opt/amazon/ofi-nccl/lib/aarch64-linux-gnu",
+    "/opt/amazon/aws-ofi-nccl/lib",
+    "/opt/amazon/aws-ofi-nccl/lib64",
+    "/opt/aws-ofi-nccl/lib",
+    "/opt/aws/neuron/lib",
+    "/usr/local/lib",
+];
+const LIBFABRIC_DIRS: [&str; 2] = ["/opt/amazon/efa/lib64", "/opt/amazon/efa/lib"];
+const LIBFABRIC: &str = "libfabric.so.1";
+/// The EFA provider as a file of its own.
+const EFA_PROVIDER: &str = "libefa-fi.so";
+
+/// All of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Libraries {
+    /// A search for each name that is asked for, up to the first that finds something.
+    pub(crate) plugin: Vec<Search>,
+    /// What the plugin needs and does not get.
+    pub(crate) plugin_unmet: Vec<Unmet>,
+    /// Plugins where nobody looks for them.
+    pub(crate) elsewhere: Vec<PathBuf>,
+    /// Other plugins that would be found if the first were not there.
+    pub(crate) others: Vec<PathBuf>,
+    /// Of `elsewhere`, those that ldconfig(8) would bring into the cache.
+    pub(crate) uncached: Vec<PathBuf>,
+    /// libfabric, by the settings or the loader's rules.
+    pub(crate) libfabric: Search,
+    pub(crate) libfabric_unmet: Vec<Unmet>,
+    /// Whether that libfabric has EFA's provider, built in or beside it.
+    pub(crate) has_efa_provider: bool,
+}
+
+impl Libraries {
+    /// Looks for all of them; versions go to `packages`.
+    pub(crate) fn find(
+        root: &Root,
+        settings: &Settings,
+        (side, nccl_version): (Side, Option<Version>),
+        packages: &mut Packages,
+    ) -> Self {
+        let machine = machine(root);
+        let path = settings.value("LD_LIBRARY_PATH").unwrap_or_default();
+        let loader = Loader::new(root, machine, path);
+        let nccl = loader.search("libnccl.so.2", &[]).found;
+        packages.nccl = nccl_version.or_else(|| packages::nccl(root, nccl.as_ref()?));
+        // The path in the library that asks counts, and for plugins that is NCCL.
+        let asker = nccl.as_ref().map(Loader::runpath).unwrap_or_default();
+        let names = match side {
+            Side::Nccl => nccl::files(packages.nccl, settings.value("NCCL_NET_PLUGIN")),
+            Side::Neuron => vec![nccl::NEURON_FILE.to_owned()],
+        };
+        let mut plugin = Vec::new();
+        for name in &names {
+            plugin.push(loader.search(name, &asker));
+            if plugin.last().is_some_and(|search| search.found.is_some()) {
+                break;
+            }
+        }
+        let found = plugin.iter().find_map(|search| search.found.as_ref());
+        let libfabric = libfabric(&loader, settings, found);
+        packages.libfabric =
+            (libfabric.found.as_ref()).and_then(|at| packages::libfabric(root, at));
+        let elsewhere = elsewhere(&loader, side, found);
+        Self {
+            plugin_unmet: found.map(|at| loader.unmet(at)).unwrap_or_default(),
+            others: found
+                .map(|at| others(&loader, settings, at))
+                .unwrap_or_default(),
+            uncached: uncached(&loader, &elsewhere),
+            has_efa_provider: (libfabric.found.as_ref())
+                .is_some_and(|at| has_efa_provider(root, settings, at)),
+            libfabric_unmet: (libfabric.found.as_ref())
+                .map(|at| loader.unmet(at))
+                .unwrap_or_default(),
+            elsewhere,
+            plugin,
+            libfabric,
+        }
+    }
+
+    /// The plugin that would be loaded.
+    pub(crate) fn loaded(&self) -> Option<&Library> {
+        self.plugin.iter().find_map(|search| search.found.as_ref())
+    }
+
+    /// Files of the right name that the loader passed over.
+    pub(crate) fn passed(&self) -> impl Iterator<Item = &(PathBuf, Passed)> {
+        self.plugin.iter().flat_map(|search| &search.passed)
+    }
+}
+
+/// By which loader the host has.
+fn machine(root: &Root) -> u16 {
+    let has = |file: &str| root.has(file);
+    if has("/lib64/ld-linux-x86-64.so.2") {
+        X86_64
+    } else if has("/lib/ld-linux-aarch64.so.1") || cfg!(target_arch = "aarch64") {
+        AARCH64
+    } else {
+        X86_64
+    }
+}
+
+/// As our plugin does it, or as the loader does it for a plugin that is linked with libfabric.
+fn libfabric(loader: &Loader<'_>, settings: &Settings, plugin: Option<&Library>) -> Search {
+    let named = ["OFI_NCCL_LIBFABRIC_PATH", "OFI_LIBFABRIC_PATH"];
+    let named = named.iter().find_map(|name| settings.filled(name));
+    if let Some(named) = named {
+        let inside = Path::new(named).join(LIBFABRIC);
+        let inside = loader.search(&inside.to_string_lossy(), &[]);
+        if inside.found.is_some() {
+            return inside;
+        }
+        return loader.search(
+            &format!("{named}{}", if named.contains('/') { "" } else { "/" }),
+            &[],
+        );
+    }
+    let links = plugin.filter(|library| {
+        let needed = library.elf.as_ref().map(|elf| &elf.needed);
+        needed.is_ok_and(|needed| needed.iter().any(|name| name == LIBFABRIC))
+    });
+    let mut search = loader.search(LIBFABRIC, &links.map(Loader::runpath).unwrap_or_default());
+    if links.is_none() {
+        for dir in LIBFABRIC_DIRS {
+            if search.found.is_some() {
+                break;
+            }
+            let file = format!("{dir}/{LIBFABRIC}");
+            search.places.push(dir.to_owned());
+            search.found = loader.search(&file, &[]).found;
+        }
+    }
+    search
+}
+
+fn has_efa_provider(root: &Root, settings: &Settings, libfabric: &Library) -> bool {
+    let needed = libfabric.elf.as_ref().map(|elf| elf.needed.as_slice());
+    if needed.is_ok_and(|needed| needed.iter().any(|name| name.starts_with("libefa.so"))) {
+        return true;
+    }
+    let beside = libfabric.real.parent().map(|dir| dir.join("libfabric"));
+    let paths = settings.filled("FI_PROVIDER_PATH").unwrap_or_default();
+    let paths = paths
+        .split(':')
+        .map(|dir| PathBuf::from(dir.trim_start_matches(['@', '+'])));
+    let mut dirs = paths.chain(beside);
+    dirs.any(|dir| {
+        root.has(dir.join(EFA_PROVIDER)) || dir.ends_with(EFA_PROVIDER) && root.has(&dir)
+    })
+}
+
+fn is_plugin(name: &str, side: Side) -> bool {
+    match side {
+        Side::Nccl => name.starts_with("libnccl-net") && name.ends_with(".so"),
+        Side::Neuron => name == nccl::NEURON_FILE,
+    }
+}
+
+/// Plugins in the places of installers, other than the one found.
+fn elsewhere(loader: &Loader<'_>, side: Side, found: Option<&Library>) -> Vec<PathBuf> {
+    let dirs = PLUGIN_DIRS.iter().map(|dir| (*dir).to_owned());
+    let mut dirs: Vec<String> = dirs.chain(loader.configured.iter().cloned()).collect();
+    dirs.sort();
+    dirs.dedup();
+    let files = dirs.iter().flat_map(|dir| {
+        let names = loader.root().names(dir).into_iter();
+        let own = names.filter(|name| is_plugin(name, side));
+        own.map(move |name| Path::new(dir).join(name))
+            .collect::<Vec<_>>()
+    });
+    let is_other = |file: &PathBuf| match (found, loader.root().real(file)) {
+        (Some(found), Ok(real)) => found.real != real,
+        (_, real) => real.is_ok(),
+    };
+    files.filter(is_other).collect()
+}
+
+/// Files of the same name further down the search.
+fn others(loader: &Loader<'_>, settings: &Settings, found: &Library) -> Vec<PathBuf> {
+    let Some(name) = found.path.file_name() else {
+        return Vec::new();
+    };
+    let path = settings.value("LD_LIBRARY_PATH").unwrap_or_default();
+    let dirs = path.split(':').filter(|dir| !dir.is_empty());
+    let files = dirs.map(|dir| Path::new(dir).join(name));
+    let mut seen = vec![found.real.clone()];
+    let mut others = Vec::new();
+    for file in files {
+        match loader.root().real(&file) {
+            Ok(real) if !seen.contains(&real) => {
+                seen.push(real);
+                others.push(file);
+            }
+            _ => {}
+        }
+    }
+    others
+}
+
+fn uncached(loader: &Loader<'_>, elsewhere: &[PathBuf]) -> Vec<PathBuf> {
+    let is_configured = |file: &&PathBuf| {
+        let dir = file.parent().map(|dir| dir.to_string_lossy().into_owned());
+        dir.is_some_and(|dir| loader.configured.contains(&dir))
+    };
+    elsewhere.iter().filter(is_configured).cloned().collect()
+}
+
+/// Whether a file was there and the loader could not have it.
+pub(crate) fn is_denied(passed: &Passed) -> bool {
+    matches!(passed, Passed::Absent(Absent::Denied))
+}

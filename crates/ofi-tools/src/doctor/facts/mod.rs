@@ -1,0 +1,120 @@
+//! What is known of a host: read once, under a root directory, with an environment given as a map.
+//! Checks look at nothing else, so that one host, live or described in a test, gives one answer.
+//!
+//! ```text
+//! root ---+--> settings (environment, NCCL's files)    version, elf, ldso, nccl: how to read what
+//!         +--> process (limits, user, container)        a loader and a collectives library read
+//!         +--> devices (sys, proc, dev)
+//!         +--> libraries (plugin, libfabric, NCCL) --> packages (their versions)
+//! ```
+
+pub(crate) mod devices;
+pub(crate) mod elf;
+pub(crate) mod ldso;
+pub(crate) mod libraries;
+pub(crate) mod nccl;
+pub(crate) mod packages;
+pub(crate) mod process;
+pub(crate) mod root;
+pub(crate) mod settings;
+pub(crate) mod version;
+
+use std::path::{Path, PathBuf};
+
+use devices::Devices;
+use libraries::Libraries;
+use packages::Packages;
+use process::Process;
+use root::Root;
+use settings::Settings;
+use version::Version;
+
+/// Whose plugin it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Side {
+    /// NCCL: `libnccl-net*.so`.
+    Nccl,
+    /// Neuron's collectives: `libnccom-net.so`.
+    Neuron,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    /// `/`, or a copy of another host.
+    pub(crate) root: PathBuf,
+    /// The environment.
+    pub(crate) env: Vec<(String, String)>,
+    /// Whose plugin; `None`: as the devices say.
+    pub(crate) side: Option<Side>,
+    /// Version of NCCL, where it is not to be found out.
+    pub(crate) nccl: Option<Version>,
+    /// A running process to look at.
+    pub(crate) pid: Option<u32>,
+}
+
+/// A host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// It is the one that this program runs on.
+    pub(crate) is_live: bool,
+    /// Its EFAs are those of `ofi emu`: no driver, no device files.
+    pub(crate) is_emulated: bool,
+    pub(crate) side: Side,
+    pub(crate) settings: Settings,
+    pub(crate) process: Process,
+    pub(crate) devices: Devices,
+    pub(crate) libraries: Libraries,
+    pub(crate) packages: Packages,
+    /// Text of the topology file that the user names, or why it cannot be had.
+    pub(crate) topo_file: Option<(PathBuf, Result<String, root::Absent>)>,
+}
+
+impl Host {
+    /// Reads all of it.
+    pub(crate) fn read(ask: &Ask) -> Self {
+        let root = Root::new(&ask.root);
+        let is_live = ask.root == Path::new("/");
+        let process = Process::read(&root, ask.pid);
+        let environment = Settings::of_environment(ask.env.iter().cloned());
+        // Where the plugin itself looks for its NICs.
+        let sys = environment.filled("OFI_NCCL_FS_ROOT").filter(|_| is_live);
+        let sys = sys.map_or_else(|| root.clone(), Root::new);
+        let is_emulated = environment.filled("EFA_EMU_SHAPE").is_some();
+        let mut devices = Devices::read(&root, &sys, is_live && !is_emulated);
+        if let Some(product) = environment.filled("OFI_NCCL_FORCE_PRODUCT_NAME") {
+            product.clone_into(&mut devices.product);
+        }
+        let side = ask.side.unwrap_or_else(|| guess(&devices));
+        let settings = match side {
+            Side::Nccl => environment.with_nccl_files(&root, process.home.as_deref()),
+            Side::Neuron => environment,
+        };
+        let mut packages = Packages::of_installer(&root);
+        let libraries = Libraries::find(&root, &settings, (side, ask.nccl), &mut packages);
+        let topo_file = settings.filled("NCCL_TOPO_FILE").map(PathBuf::from);
+        Self {
+            topo_file: topo_file.map(|file| {
+                let text = root.text(&file);
+                (file, text)
+            }),
+            is_live,
+            is_emulated,
+            side,
+            settings,
+            process,
+            devices,
+            libraries,
+            packages,
+        }
+    }
+}
+
+/// Trainium and Inferentia mean Neuron.
+fn guess(devices: &Devices) -> Side {
+    let product = devices.product.as_str();
+    let is_neuron = ["trn", "inf"]
+        .iter()
+        .any(|start| product.starts_with(start));
+    if is_neuron { Side::Neuron } else { Side::Nccl }
+}

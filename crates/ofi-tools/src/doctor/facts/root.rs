@@ -1,0 +1,182 @@
+//! A directory that stands for `/`: nothing outside of it is read, wherever symbolic links lead.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+/// As many as Linux follows (`path_resolution(7)`).
+const LINKS_MAX: usize = 40;
+/// Text files of `/proc`, `/sys` and `/etc` are read up to here.
+const TEXT_MAX: u64 = 1 << 20;
+/// Entries of a directory that are looked at.
+const ENTRIES_MAX: usize = 4096;
+
+/// Why a file cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// Nothing of that name is there.
+    Missing,
+    /// A symbolic link to something that is not there.
+    Dangling {
+        /// What the link says.
+        target: PathBuf,
+    },
+    /// It is there and may not be read.
+    Denied,
+    /// Anything else, in the system's words.
+    Other(String),
+}
+
+impl From<io::Error> for Absent {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing,
+            io::ErrorKind::PermissionDenied => Self::Denied,
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}
+
+/// The directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Root(PathBuf);
+
+impl Root {
+    /// `/` itself, or a copy of another host.
+    pub(crate) fn new(dir: impl Into<PathBuf>) -> Self {
+        Self(dir.into())
+    }
+
+    /// As it was given.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where `path` really is, as the host itself would name it: all links followed.
+    pub(crate) fn real(&self, path: &Path) -> Result<PathBuf, Absent> {
+        let mut todo: VecDeque<OsString> = parts(path).collect();
+        let mut at = PathBuf::from("/");
+        let mut followed = None;
+        let mut links = 0;
+        while let Some(part) = todo.pop_front() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            let next = at.join(&part);
+            let found = fs::symlink_metadata(self.outside(&next));
+            let found = found.map_err(|error| match (Absent::from(error), &followed) {
+                (Absent::Missing, Some(target)) => Absent::Dangling {
+                    target: PathBuf::clone(target),
+                },
+                (other, _) => other,
+            })?;
+            if !found.file_type().is_symlink() {
+                at = next;
+                continue;
+            }
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(Absent::Other("too many symbolic links".to_owned()));
+            }
+            let target = fs::read_link(self.outside(&next))?;
+            if target.is_absolute() {
+                at = PathBuf::from("/");
+            }
+            for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
+                todo.push_front(part);
+            }
+            followed = Some(target);
+        }
+        Ok(at)
+    }
+
+    /// Opens a file for reading.
+    pub(crate) fn open(&self, path: &Path) -> Result<File, Absent> {
+        let real = self.real(path)?;
+        let outside = self.outside(&real);
+        // A FIFO or a device would block, or do something.
+        if !fs::metadata(&outside)?.is_file() {
+            return Err(Absent::Other("it is no regular file".to_owned()));
+        }
+        Ok(File::open(outside)?)
+    }
+
+    /// A text file, up to a bound; bytes that are no text are replaced.
+    pub(crate) fn text(&self, path: impl AsRef<Path>) -> Result<String, Absent> {
+        let mut bytes = Vec::new();
+        let file = self.open(path.as_ref())?;
+        file.take(TEXT_MAX).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The first line of a text file, or nothing.
+    pub(crate) fn line(&self, path: impl AsRef<Path>) -> Option<String> {
+        let text = self.text(path).ok()?;
+        let line = text.lines().next().unwrap_or_default().trim();
+        Some(line.to_owned()).filter(|line| !line.is_empty())
+    }
+
+    /// The names in a directory, sorted; nothing where there is none.
+    pub(crate) fn names(&self, dir: impl AsRef<Path>) -> Vec<String> {
+        let listed = self.real(dir.as_ref()).map(|real| self.outside(&real));
+        let Some(entries) = listed.ok().and_then(|dir| fs::read_dir(dir).ok()) else {
+            return Vec::new();
+        };
+        let names = entries.take(ENTRIES_MAX).filter_map(Result::ok);
+        let mut names: Vec<String> = names
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Whether something is there, after links.
+    pub(crate) fn has(&self, path: impl AsRef<Path>) -> bool {
+        self.real(path.as_ref()).is_ok()
+    }
+
+    /// The name of a real path outside of this directory.
+    pub(crate) fn outside(&self, real: &Path) -> PathBuf {
+        self.0.join(real.strip_prefix("/").unwrap_or(real))
+    }
+}
+
+fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {
+    path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Absent, Root};
+    use std::os::unix::fs::symlink;
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn links_stay_inside() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        std::fs::create_dir_all(dir.path().join("opt/lib")).unwrap();
+        std::fs::write(dir.path().join("opt/lib/a.so"), "x\ny").unwrap();
+        symlink("/opt/lib", dir.path().join("lib")).unwrap();
+        symlink("../../../opt/lib/a.so", dir.path().join("opt/b.so")).unwrap();
+        symlink("/nowhere/c", dir.path().join("c.so")).unwrap();
+        symlink("loop", dir.path().join("loop")).unwrap();
+        let real = |path: &str| root.real(Path::new(path));
+        assert_eq!(real("/lib/a.so"), Ok(PathBuf::from("/opt/lib/a.so")));
+        assert_eq!(real("/opt/b.so"), Ok(PathBuf::from("/opt/lib/a.so")));
+        assert_eq!(real("/etc/passwd"), Err(Absent::Missing));
+        let target = PathBuf::from("/nowhere/c");
+        assert_eq!(real("/c.so"), Err(Absent::Dangling { target }));
+        assert!(matches!(real("/loop"), Err(Absent::Other(_))));
+        assert_eq!(root.line("/lib/a.so").as_deref(), Some("x"));
+        assert_eq!(root.names("/lib"), ["a.so"]);
+        assert!(matches!(root.text("/opt"), Err(Absent::Other(_))));
+    }
+}

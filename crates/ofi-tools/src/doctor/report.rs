@@ -1,0 +1,262 @@
+//! The page, and the JSON object.
+
+use serde::Serialize;
+
+use super::check::topology;
+use super::code::{Code, Severity};
+use super::facts::elf::Elf;
+use super::facts::{Host, Side};
+use super::finding::{Finding, Findings};
+use super::probe::Outcome;
+
+/// Raised when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+/// Names of a list that are shown.
+const NAMES: usize = 4;
+
+/// What the page shows beside findings: a name, and a line.
+type Fact = (&'static str, String);
+
+/// One page of text.
+pub(super) fn page(host: &Host, findings: &Findings, probed: Option<&Outcome>) -> Vec<String> {
+    let mut lines = vec![title(host)];
+    for (name, text) in facts(host, probed) {
+        lines.push(format!("  {name:<10} {text}"));
+    }
+    for finding in &findings.shown {
+        lines.push(String::new());
+        let row = finding.code.row();
+        lines.push(format!(
+            "{} {}: {}",
+            finding.severity(),
+            finding.code,
+            row.title
+        ));
+        lines.extend(finding.evidence.iter().map(|line| format!("    {line}")));
+        lines.push(format!("    fix: {}", finding.fix()));
+    }
+    lines.push(String::new());
+    lines.push(verdict(findings));
+    lines
+}
+
+fn title(host: &Host) -> String {
+    let product = match host.devices.product.as_str() {
+        "" => "this machine",
+        product => product,
+    };
+    let product: String = product
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(64)
+        .collect();
+    let mut title = format!("ofi doctor {}: {product}", env!("CARGO_PKG_VERSION"));
+    if let Some(kernel) = host.devices.kernel {
+        title += &format!(", kernel {kernel}");
+    }
+    match (host.side, host.packages.nccl) {
+        (Side::Neuron, _) => title += ", for Neuron",
+        (Side::Nccl, None) => title += ", for NCCL (version unknown: --nccl-version)",
+        (Side::Nccl, Some(nccl)) => title += &format!(", for NCCL {nccl}"),
+    }
+    if let Some(why) = host.process.container {
+        title += &format!(", in a container ({why})");
+    }
+    title
+}
+
+fn facts(host: &Host, probed: Option<&Outcome>) -> Vec<Fact> {
+    let mut facts = vec![("plugin", plugin(host)), ("libfabric", libfabric(host))];
+    if host.devices.has_efa() {
+        facts.push(("EFA", efa(host)));
+        facts.push(("memory", memory(host)));
+    }
+    if let Some(text) = devices(host) {
+        facts.push(("groups", text));
+    }
+    if let Some(Outcome::Started { name, devices }) = probed {
+        let names = devices.iter().map(|device| device.name.as_str());
+        let names = few(names.collect());
+        facts.push((
+            "started",
+            format!("\"{name}\" with {} devices: {names}", devices.len()),
+        ));
+    }
+    facts
+}
+
+fn plugin(host: &Host) -> String {
+    let Some(library) = host.libraries.loaded() else {
+        return "none".to_owned();
+    };
+    let tables = library.elf.as_ref().map(tables).unwrap_or_default();
+    format!("{} (by {}){tables}", library.path.display(), library.via)
+}
+
+fn tables(elf: &Elf) -> String {
+    let names = elf.exported.iter();
+    let numbers =
+        names.filter_map(|name| name.strip_prefix("ncclNetPlugin_v")?.parse::<u32>().ok());
+    let mut numbers: Vec<u32> = numbers.collect();
+    numbers.sort_unstable();
+    match (numbers.first(), numbers.last()) {
+        (Some(first), Some(last)) => format!(", tables v{first} to v{last}"),
+        _ => String::new(),
+    }
+}
+
+fn libfabric(host: &Host) -> String {
+    let Some(library) = &host.libraries.libfabric.found else {
+        return "none".to_owned();
+    };
+    let version = host.packages.libfabric.map(|version| format!("{version} "));
+    let efa = match host.libraries.has_efa_provider {
+        true => ", with the EFA provider",
+        false => "",
+    };
+    let version = version.unwrap_or_default();
+    format!(
+        "{version}{} (by {}){efa}",
+        library.path.display(),
+        library.via
+    )
+}
+
+fn efa(host: &Host) -> String {
+    let devices = &host.devices;
+    if host.is_emulated {
+        return format!("{} emulated", devices.efa_nics().count());
+    }
+    format!(
+        "{} on the bus, {} with a driver, {} device files",
+        devices.efas.len(),
+        devices.efa_nics().count(),
+        devices.nodes.len()
+    )
+}
+
+fn memory(host: &Host) -> String {
+    let locked = match host
+        .process
+        .memlock
+        .filter(|_| host.process.is_lock_bounded())
+    {
+        None => "unlimited".to_owned(),
+        Some(bytes) => format!("{} KiB", bytes / 1024),
+    };
+    let shm = host
+        .devices
+        .shm
+        .map(|bytes| format!(", /dev/shm {} MiB", bytes >> 20));
+    let huge = host
+        .devices
+        .huge_free
+        .map(|pages| format!(", {pages} huge pages free"));
+    format!(
+        "locked {locked}{}{}",
+        shm.unwrap_or_default(),
+        huge.unwrap_or_default()
+    )
+}
+
+fn devices(host: &Host) -> Option<String> {
+    let grouping = topology::groups(host)
+        .ok()
+        .filter(|made| !made.devices.is_empty())?;
+    let rails = grouping.rails_max();
+    Some(format!(
+        "{} devices of up to {rails} rails",
+        grouping.devices.len()
+    ))
+}
+
+fn few(names: Vec<&str>) -> String {
+    let more = match names.len().checked_sub(NAMES) {
+        Some(more) if more > 0 => format!(" and {more} more"),
+        _ => String::new(),
+    };
+    let shown: Vec<&str> = names.into_iter().take(NAMES).collect();
+    shown.join(", ") + &more
+}
+
+fn verdict(findings: &Findings) -> String {
+    let count = |severity| {
+        findings
+            .shown
+            .iter()
+            .filter(|f| f.severity() == severity)
+            .count()
+    };
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let Some(first) = findings.shown.first().filter(|_| errors > 0) else {
+        return match warnings {
+            0 => "verdict: healthy".to_owned(),
+            n => format!("verdict: it should work; {n} warnings"),
+        };
+    };
+    let hidden = findings.hidden.len();
+    let follow = match hidden {
+        0 => String::new(),
+        n => format!("; {n} consequences are not shown"),
+    };
+    format!(
+        "verdict: {errors} errors, {warnings} warnings; first {}: {}{follow}",
+        first.code,
+        first.code.row().title
+    )
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    tool: &'static str,
+    version: &'static str,
+    ok: bool,
+    #[serde(rename = "for")]
+    side: &'static str,
+    product: &'a str,
+    /// The first line of the page, and the last.
+    title: String,
+    verdict: String,
+    facts: Vec<FactField>,
+    findings: &'a [Finding],
+    /// Codes that follow from those found.
+    consequences: Vec<String>,
+    devices: &'a [crate::abi::Device],
+}
+
+#[derive(Serialize)]
+struct FactField {
+    name: &'static str,
+    text: String,
+}
+
+/// The object as text.
+pub(super) fn json(
+    host: &Host,
+    findings: &Findings,
+    probed: Option<&Outcome>,
+) -> serde_json::Result<String> {
+    let facts = facts(host, probed).into_iter();
+    let document = Document {
+        schema: SCHEMA,
+        tool: "ofi doctor",
+        version: env!("CARGO_PKG_VERSION"),
+        ok: findings.worst() != Some(Severity::Error),
+        side: match host.side {
+            Side::Nccl => "nccl",
+            Side::Neuron => "neuron",
+        },
+        product: &host.devices.product,
+        title: title(host),
+        verdict: verdict(findings),
+        facts: facts.map(|(name, text)| FactField { name, text }).collect(),
+        findings: &findings.shown,
+        consequences: findings.hidden.iter().map(Code::to_string).collect(),
+        devices: match probed {
+            Some(Outcome::Started { devices, .. }) => devices,
+            _ => &[],
+        },
+    };
+    serde_json::to_string_pretty(&document)
+}

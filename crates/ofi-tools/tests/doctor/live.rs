@@ -1,0 +1,93 @@
+//! `ofi doctor` on this machine, with plugins that do not start, crash, or never answer.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A plugin in C whose init does this.
+fn plugin(dir: &Path, init: &str) {
+    let source = format!(
+        "#include <stdlib.h>\n#include <unistd.h>\n#include <signal.h>\n\
+         static int init(void *log) {{ (void)log; {init} }}\n\
+         static int devices(int *n) {{ *n = 1; return 0; }}\n\
+         static int other(void) {{ return 3; }}\n\
+         void *ncclNetPlugin_v6[22] = {{ \"made\", init, devices, other, other, other, other, other, other,\n\
+           other, other, other, other, other, other, other, other, other, other, other, other, other }};\n"
+    );
+    let file = dir.join("made.c");
+    std::fs::write(&file, source).unwrap();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-w", "-o"])
+        .arg(dir.join("libnccl-net.so"))
+        .arg(&file)
+        .status()
+        .unwrap();
+    assert!(built.success());
+}
+
+fn doctor(dir: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ofi"))
+        .args(["doctor", "--for", "nccl"])
+        .args(words)
+        .env("LD_LIBRARY_PATH", dir)
+        .env_remove("NCCL_NET_PLUGIN")
+        .env_remove("NCCL_NET")
+        .output()
+        .unwrap()
+}
+
+fn said(ran: &Output) -> String {
+    String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr)
+}
+
+#[test]
+fn how_a_plugin_fails_is_told() {
+    for (init, words, code, says) in [
+        ("return 2;", &[][..], "OFI-D704", "init"),
+        ("abort();", &[], "OFI-D701", "SIGABRT"),
+        (
+            "for (;;) pause();",
+            &["--deadline", "0.3"],
+            "OFI-D702",
+            "no answer in 0.3 s",
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        plugin(dir.path(), init);
+        let ran = doctor(dir.path(), words);
+        let text = said(&ran);
+        assert_eq!(ran.status.code(), Some(1), "{text}");
+        assert!(text.contains(code) && text.contains(says), "{text}");
+    }
+}
+
+#[test]
+fn nothing_is_loaded_when_not_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    plugin(dir.path(), "raise(SIGSEGV); return 0;");
+    let text = said(&doctor(dir.path(), &["--no-load"]));
+    assert!(!text.contains("OFI-D70"), "{text}");
+    assert!(
+        text.contains("libnccl-net.so (by LD_LIBRARY_PATH), tables v6"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_running_process_is_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new("sleep")
+        .arg("60")
+        .env("LD_LIBRARY_PATH", dir.path())
+        .env("OFI_NCCL_EAGERMAXSIZE", "1")
+        .spawn()
+        .unwrap();
+    let pid = child.id().to_string();
+    let ran = doctor(Path::new("/"), &["--pid", &pid]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let text = said(&ran);
+    assert!(
+        text.contains("OFI-D504") && text.contains("did you mean OFI_NCCL_EAGER_MAX_SIZE"),
+        "{text}"
+    );
+}
