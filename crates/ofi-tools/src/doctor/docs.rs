@@ -1,7 +1,7 @@
 //! The table of codes in docs/doctor.md is this program's: `UPDATE_DOCS=1 cargo test -p ofi-tools --lib`
 //! writes it anew.
 
-use std::fmt::Write as _;
+use core::fmt::Write as _;
 use std::path::Path;
 
 use super::code::Code;

@@ -119,7 +119,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for (file, text) in [
             ("etc/nccl.conf", "# all\nA=etc\nB=etc\nC=etc\n"),
-            ("home/u/.nccl.conf", "B=home # mine\n"),
+            ("users/u/.nccl.conf", "B=home # mine\n"),
             ("x.conf", "B=named\n"),
         ] {
             let file = dir.path().join(file);
@@ -128,14 +128,14 @@ mod tests {
         }
         let root = Root::new(dir.path());
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let home = Some(Path::new("/home/u"));
+        let home = Some(Path::new("/users/u"));
         let env = || Settings::of_environment([pair("C", "env")]);
         let read = env().with_nccl_files(&root, home);
         assert_eq!(
             ["A", "B", "C"].map(|n| read.value(n).unwrap()),
             ["etc", "home", "env"]
         );
-        assert_eq!(read.show("B"), "B=home (from /home/u/.nccl.conf:1)");
+        assert_eq!(read.show("B"), "B=home (from /users/u/.nccl.conf:1)");
         let named = Settings::of_environment([pair("NCCL_CONF_FILE", "/x.conf")]);
         assert_eq!(named.with_nccl_files(&root, home).value("B"), Some("named"));
         let named = Settings::of_environment([pair("NCCL_CONF_FILE", "/y.conf")]);
