@@ -3,7 +3,6 @@
 use crate::doctor::code::Code;
 use crate::doctor::facts::elf::{AARCH64, Elf, ElfFault, X86_64};
 use crate::doctor::facts::ldso::{Library, Passed, Unmet};
-use crate::doctor::facts::libraries::is_denied;
 use crate::doctor::facts::root::Absent;
 use crate::doctor::facts::{Host, Side, nccl};
 use crate::doctor::finding::Finding;
@@ -64,16 +63,20 @@ fn not_found(host: &Host) -> Vec<Finding> {
         ));
     }
     let mut found = Vec::new();
-    for (path, passed) in host.libraries.passed() {
-        let line = format!("{}: {}", path.display(), passed_words(passed));
-        found.extend(match passed {
-            Passed::Absent(Absent::Dangling { .. }) => {
-                Some(Finding::new(Code::PluginLinkBroken, [line]))
-            }
-            Passed::Machine(_) => Some(Finding::new(Code::PluginForeign, [line])),
-            denied if is_denied(denied) => Some(Finding::new(Code::PluginDenied, [line])),
-            Passed::Absent(_) => None,
-        });
+    for code in [
+        Code::PluginLinkBroken,
+        Code::PluginForeign,
+        Code::PluginDenied,
+    ] {
+        let of_code = host
+            .libraries
+            .passed()
+            .filter(|(_, passed)| passed_code(passed) == Some(code));
+        let lines = of_code.map(|(path, why)| format!("{}: {}", path.display(), passed_words(why)));
+        let lines: Vec<String> = lines.collect();
+        if !lines.is_empty() {
+            found.push(Finding::new(code, lines));
+        }
     }
     let there = |paths: &[std::path::PathBuf]| -> Vec<String> {
         let lines = paths
@@ -104,6 +107,15 @@ fn not_found(host: &Host) -> Vec<Finding> {
     }
     found.push(finding);
     found
+}
+
+const fn passed_code(passed: &Passed) -> Option<Code> {
+    match passed {
+        Passed::Absent(Absent::Dangling { .. }) => Some(Code::PluginLinkBroken),
+        Passed::Absent(Absent::Denied) => Some(Code::PluginDenied),
+        Passed::Absent(_) => None,
+        Passed::Machine(_) => Some(Code::PluginForeign),
+    }
 }
 
 /// What is wrong with the file itself.

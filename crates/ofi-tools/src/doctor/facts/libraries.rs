@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::elf::{AARCH64, X86_64};
 use super::ldso::{Library, Loader, Passed, Search, Unmet};
 use super::packages::{self, Packages};
-use super::root::{Absent, Root};
+use super::root::Root;
 use super::settings::Settings;
 use super::version::Version;
 use super::{Side, nccl};
@@ -221,9 +221,4 @@ fn uncached(loader: &Loader<'_>, elsewhere: &[PathBuf]) -> Vec<PathBuf> {
         dir.is_some_and(|dir| loader.configured.contains(&dir))
     };
     elsewhere.iter().filter(is_configured).cloned().collect()
-}
-
-/// Whether a file was there and the loader could not have it.
-pub(crate) fn is_denied(passed: &Passed) -> bool {
-    matches!(passed, Passed::Absent(Absent::Denied))
 }

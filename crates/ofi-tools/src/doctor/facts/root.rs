@@ -58,6 +58,7 @@ impl Root {
     pub(crate) fn real(&self, path: &Path) -> Result<PathBuf, Absent> {
         let mut todo: VecDeque<OsString> = parts(path).collect();
         let mut at = PathBuf::from("/");
+        // The target of the last link, if nothing of the path comes behind it.
         let mut followed = None;
         let mut links = 0;
         while let Some(part) = todo.pop_front() {
@@ -85,10 +86,12 @@ impl Root {
             if target.is_absolute() {
                 at = PathBuf::from("/");
             }
+            if todo.is_empty() {
+                followed = Some(target.clone());
+            }
             for part in parts(&target).collect::<Vec<_>>().into_iter().rev() {
                 todo.push_front(part);
             }
-            followed = Some(target);
         }
         Ok(at)
     }
@@ -172,6 +175,7 @@ mod tests {
         assert_eq!(real("/lib/a.so"), Ok(PathBuf::from("/opt/lib/a.so")));
         assert_eq!(real("/opt/b.so"), Ok(PathBuf::from("/opt/lib/a.so")));
         assert_eq!(real("/etc/passwd"), Err(Absent::Missing));
+        assert_eq!(real("/lib/no.so"), Err(Absent::Missing));
         let target = PathBuf::from("/nowhere/c");
         assert_eq!(real("/c.so"), Err(Absent::Dangling { target }));
         assert!(matches!(real("/loop"), Err(Absent::Other(_))));
