@@ -57,6 +57,12 @@ pub(crate) enum Command {
     /// follows from another is left out. Ends with status 0 if nothing keeps a job from the network, 1 if
     /// something does (with --strict: for warnings too), 2 for a bad command line.
     Doctor(Box<crate::doctor::DoctorArgs>),
+    /// Says which network a run used, by its log, and what went wrong first
+    ///
+    /// Knows the lines of NCCL, Neuron and their plugins, of any version. Ends with status 0 if libfabric
+    /// was used and nothing known went wrong, 1 if something did or sockets were used, 2 if a file cannot
+    /// be read or has nothing of such a run.
+    Explain(crate::explain::ExplainArgs),
     /// The plugin in a process of its own (started by `ofi doctor` itself)
     #[command(hide = true)]
     DoctorProbe(crate::doctor::ProbeArgs),

@@ -13,6 +13,7 @@
 //! trace    reads wire traces
 //! emu      runs a command on emulated EFAs
 //! doctor   what keeps a job from the network on a host: facts, checks, findings
+//! explain  what a log says: which network, what went wrong first
 //! size     byte counts as people write them
 //! ```
 //!
@@ -26,6 +27,7 @@ mod cli;
 mod coord;
 mod doctor;
 mod emu;
+mod explain;
 mod perf;
 mod raw;
 mod report;
@@ -54,6 +56,7 @@ pub fn run() -> ExitCode {
         cli::Command::Trace(args) => trace::run(&args),
         cli::Command::Emu(args) => emu::run(&args),
         cli::Command::Doctor(args) => doctor::run(&args),
+        cli::Command::Explain(args) => explain::run(&args),
         cli::Command::DoctorProbe(args) => doctor::run_child(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),
     }

@@ -9,11 +9,11 @@ mod check;
 mod code;
 #[cfg(test)]
 mod docs;
-mod facts;
+pub(crate) mod facts;
 mod finding;
 mod probe;
 mod report;
-mod rows;
+pub(crate) mod rows;
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
