@@ -245,6 +245,8 @@ pub(crate) const STEPS: &[Step] = &[
             "-p",
             "efa-fabric",
             "-p",
+            "efa-emu",
+            "-p",
             "ofi-net",
             "-p",
             "examples",

@@ -1,4 +1,4 @@
-//! The tests that docs/field-reports.md and docs/conformance.md name exist, and every row of them has one
+//! The tests that docs/field-reports.md, docs/conformance.md and that of efa-emu name exist, and every row of them has one
 //! or says why not.
 
 use std::fs;
@@ -12,6 +12,9 @@ const PAGE: &str = "docs/field-reports.md";
 
 /// Where the points of the protocol are.
 const POINTS_PAGE: &str = "docs/conformance.md";
+
+/// What of EFA is played.
+const EMULATED_PAGE: &str = "crates/efa-emu/CONFORMANCE.md";
 
 /// The points of the protocol, and how many of each there are: traces B, what a BASE peer cannot bear
 /// (2.k), details (2.l), traps (4).
@@ -30,6 +33,7 @@ const REASONS: [&str; 3] = ["later:", "does not apply:", "hardware:"];
 pub(super) fn check(files: &[TextFile]) -> Vec<String> {
     let mut faults = check_page(files, PAGE);
     faults.extend(check_page(files, POINTS_PAGE));
+    faults.extend(check_page(files, EMULATED_PAGE));
     faults.extend(missing_points(files));
     faults
 }

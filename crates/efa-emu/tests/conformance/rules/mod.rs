@@ -31,7 +31,8 @@ pub(crate) const ALL: &[Rule] = rules! {
         injected_within_limits pieces_of_a_message cancelled;
     unexpected: kept_or_announced none_waits_for_another kept_and_too_long kept_within_bounds;
     order: overtaken_but_complete doorbells;
-    queues: full_at_its_depth bounded completions_on_demand errors_have_words;
+    queues: full_at_its_depth bounded completions_on_demand errors_have_words
+        what_is_refused;
     options: what_can_be_set what_can_be_switched;
     ends: flushed nobody_any_more deregistered_means_untouched closed_in_order;
     threads: all_at_once;

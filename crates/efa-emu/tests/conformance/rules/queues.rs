@@ -1,6 +1,6 @@
 //! Queues: how much they hold, and what they tell.
 
-use efa_fabric::sys::errno as e;
+use efa_fabric::sys::{bindings as b, consts as c, errno as e, ops};
 use efa_fabric::{Av, Cq, CqBind, Domain, Endpoint, Fabric, PeerAddr, PostFlags, Posted, Target};
 
 use crate::side::{Actor, Event, Memory, Side, strerror};
@@ -142,5 +142,30 @@ pub(crate) fn errors_have_words(actor: &Actor<'_>) {
         assert_eq!(unique.len(), words.len(), "{words:?}");
         assert_eq!(strerror(&pair.side.cq, 999), "Unknown error");
     }
+    actor.link.meet();
+}
+
+/// What EFA has and is not played says so, and nothing is half made.
+pub(crate) fn what_is_refused(actor: &Actor<'_>) {
+    let pair = actor.pair(64);
+    let (domain, mut cq) = (pair.side.domain.as_raw(), core::ptr::null_mut());
+    // SAFETY: all zero is a valid fi_cq_attr.
+    let mut attr: b::fi_cq_attr = unsafe { core::mem::zeroed() };
+    attr.wait_obj = b::FI_WAIT_FD;
+    // SAFETY: fi_cq(3): an open domain, attributes, and where the object would go.
+    let code =
+        unsafe { ops::fi_cq_open(domain, &raw mut attr, &raw mut cq, core::ptr::null_mut()) };
+    assert_eq!((code, cq.is_null()), (-e::FI_ENOSYS, true));
+    let receive = b::fi_msg {
+        msg_iov: core::ptr::null(),
+        desc: core::ptr::null_mut(),
+        iov_count: 0,
+        addr: PeerAddr::ANY.as_raw(),
+        context: core::ptr::null_mut(),
+        data: 0,
+    };
+    // SAFETY: fi_msg(3): no pieces; it is refused for its flag.
+    let code = unsafe { ops::fi_recvmsg(pair.side.raw(), &raw const receive, c::FI_MULTI_RECV) };
+    assert!(code < 0 && code != -(e::FI_EAGAIN as isize), "{code}");
     actor.link.meet();
 }
