@@ -48,7 +48,7 @@ mod tests {
         bytes.extend(b"\nlast");
         let mut lines = Vec::new();
         each(BufReader::with_capacity(7, bytes.as_slice()), |line| {
-            lines.push(line.to_owned())
+            lines.push(line.to_owned());
         })
         .unwrap();
         assert_eq!(lines.len(), 5);
