@@ -1,4 +1,4 @@
-//! Any text is a PCI address, groups of NICs, a dump of hwloc, or an error that says so.
+//! Any text is a PCI address, groups of NICs, a dump of hwloc, a file for NCCL, or an error that says so.
 #![no_main]
 
 #[path = "../../crates/ofi-topo/tests/fuzz/topo.rs"]

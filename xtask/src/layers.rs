@@ -81,6 +81,7 @@ const ALLOWED: &[Arrows] = &[
             "ofi-rdma",
             "ofi-sched",
             "ofi-sendrecv",
+            "ofi-hwloc",
             "ofi-topo",
             "ofi-trace",
             "efa-emu",

@@ -43,6 +43,11 @@ pub(crate) enum Command {
     /// . completed, < arrived, ! failed, - something else. Ends with status 0, 1 if a file is damaged,
     /// 2 if one cannot be read or is no trace.
     Trace(crate::trace::TraceArgs),
+    /// Shows what NICs and accelerators are near to, the devices made of them, and what NCCL is told
+    ///
+    /// Of this host, or of a root with its sysfs, a dump of hwloc, a topology file of NCCL. Ends with status
+    /// 0, 1 if a file is wrong or hosts differ, 2 if something cannot be read.
+    Topo(crate::topo::TopoArgs),
     /// Runs a command on emulated EFAs: the NICs of an instance, and faults on demand
     ///
     /// For example: ofi emu --shape p5 -- ofi perf check --plugin libnccom-net.so. The command, and all it

@@ -11,6 +11,7 @@
 //!   report   table, JSON, SVG, live line; all printing is there
 //! raw      the same operations without a plugin, straight on libfabric, and a plugin beside them
 //! trace    reads wire traces
+//! topo     a host's NICs and accelerators: tree, devices, NCCL's file, picture
 //! emu      runs a command on emulated EFAs
 //! doctor   what keeps a job from the network on a host: facts, checks, findings
 //! explain  what a log says: which network, what went wrong first
@@ -32,6 +33,7 @@ mod perf;
 mod raw;
 mod report;
 mod size;
+mod topo;
 mod trace;
 
 use std::process::ExitCode;
@@ -54,6 +56,7 @@ pub fn run() -> ExitCode {
         cli::Command::Perf(args) => perf::run(&args),
         cli::Command::Raw(args) => raw::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
+        cli::Command::Topo(args) => topo::run(&args),
         cli::Command::Emu(args) => emu::run(&args),
         cli::Command::Doctor(args) => doctor::run(&args),
         cli::Command::Explain(args) => explain::run(&args),

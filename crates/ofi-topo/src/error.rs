@@ -183,6 +183,13 @@ pub enum TopoError {
         what: String,
     },
 
+    /// A text that should be a topology file of NCCL.
+    #[error("this is no topology file of NCCL: {what}; `ofi topo emit` writes one")]
+    BadNcclXml {
+        /// What is wrong with it.
+        what: String,
+    },
+
     /// A device name that cannot be a name in sysfs.
     #[error("\"{name}\" cannot be a device name: it is empty or has a '/' or NUL, or is . or ..")]
     BadDeviceName {

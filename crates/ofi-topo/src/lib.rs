@@ -29,6 +29,10 @@
     doc = "* `hwloc_xml`: the tree from a dump of hwloc"
 )]
 #![cfg_attr(
+    feature = "nccl-xml",
+    doc = "* [`nccl_read`]: such a file read back, and held against what NCCL takes"
+)]
+#![cfg_attr(
     feature = "shapes",
     doc = "* [`shape`]: real instances as descriptions"
 )]
@@ -40,6 +44,8 @@ pub mod grouping;
 #[cfg(feature = "hwloc-xml")]
 mod hwloc_xml;
 pub mod link;
+#[cfg(feature = "nccl-xml")]
+pub mod nccl_read;
 pub mod nccl_xml;
 pub mod near;
 pub mod nic;

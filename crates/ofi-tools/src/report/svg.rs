@@ -241,7 +241,8 @@ fn size_label(size: f64) -> String {
     human(size as usize)
 }
 
-fn escape(text: &str) -> String {
+/// Text between tags.
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

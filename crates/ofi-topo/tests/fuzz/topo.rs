@@ -1,7 +1,8 @@
-//! Any text is a PCI address, groups of NICs, a dump of hwloc, or an error that says so.
+//! Any text is a PCI address, groups of NICs, a dump of hwloc, a file for NCCL, or an error that says so.
 
 use ofi_topo::{
-    Accelerators, Nic, NodeGuid, PciAddress, Rule, Tree, UserGroups, group, group_near, nccl_xml,
+    Accelerators, Nic, NodeGuid, PciAddress, Rule, Tree, UserGroups, group, group_near, nccl_read,
+    nccl_xml,
 };
 
 pub(crate) fn check(bytes: &[u8]) {
@@ -31,6 +32,7 @@ pub(crate) fn check(bytes: &[u8]) {
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
+    file_of_nccl(text);
     let Ok(groups) = text.parse::<UserGroups>() else {
         return;
     };
@@ -44,4 +46,12 @@ pub(crate) fn check(bytes: &[u8]) {
         }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
+}
+
+/// What is checked can be read too, and the other way round.
+fn file_of_nccl(text: &str) {
+    let faults = nccl_read::faults(text, None);
+    assert_eq!(faults.is_ok(), Tree::from_nccl_xml(text).is_ok());
+    let faults = faults.unwrap_or_default();
+    assert!(faults.iter().all(|fault| !fault.is_empty()));
 }

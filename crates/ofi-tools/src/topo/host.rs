@@ -1,0 +1,138 @@
+//! A host's PCI functions and NICs, from wherever they can be read.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ofi_hwloc::Source;
+use ofi_topo::shape::nic_name;
+use ofi_topo::{Nic, PciAddress, PciFunction, Sysfs, Tree};
+
+/// Files are read up to so many bytes; the largest dumps have some hundred KiB.
+const FILE_MAX: u64 = 64 << 20;
+const AMAZON: u16 = 0x1d0f;
+const EFA: u16 = 0xefa0;
+/// An InfiniBand controller.
+const INFINIBAND: u16 = 0x0207;
+
+/// What is looked at.
+#[derive(Debug)]
+pub(super) struct Host {
+    /// For people: where it is from.
+    pub(super) name: String,
+    pub(super) tree: Tree,
+    /// NICs for collectives.
+    pub(super) nics: Vec<Nic>,
+}
+
+/// Where to read it.
+#[derive(Clone, Debug)]
+pub(super) enum From {
+    /// A sysfs below this root.
+    Root(PathBuf),
+    /// A dump of hwloc, or a topology file of NCCL.
+    File(PathBuf),
+    /// The hwloc that is installed.
+    Hwloc,
+}
+
+impl From {
+    /// A directory is a root, anything else a file.
+    pub(super) fn path(path: &Path) -> Self {
+        match path.is_dir() {
+            true => Self::Root(path.to_owned()),
+            false => Self::File(path.to_owned()),
+        }
+    }
+}
+
+impl Host {
+    /// Reads it; `more` are NICs that nothing else tells from other functions.
+    ///
+    /// # Errors
+    /// Text for the user.
+    pub(super) fn read(from: &From, more: &[PciAddress]) -> Result<Self, String> {
+        let (name, tree, root) = match from {
+            From::Root(root) => {
+                let tree = Sysfs::new(root).tree().map_err(|error| error.to_string())?;
+                (format!("sysfs below {}", root.display()), tree, Some(root))
+            }
+            From::File(path) => (path.display().to_string(), read_file(path)?, None),
+            From::Hwloc => {
+                let tree = ofi_hwloc::tree(Source::Host).map_err(|error| error.to_string())?;
+                ("hwloc of this host".to_owned(), tree, None)
+            }
+        };
+        let named = root.map(|root| names(root)).unwrap_or_default();
+        let functions = tree.functions().iter();
+        let is_nic = |f: &&PciFunction| {
+            named.contains_key(&f.address) || is_known(f) || more.contains(&f.address)
+        };
+        let nics = functions.filter(is_nic).enumerate().map(|(index, f)| {
+            let name = named.get(&f.address).cloned();
+            let name = name.unwrap_or_else(|| nic_name(f.address));
+            let guid = root.and_then(|root| Sysfs::new(root).node_guid(&name).ok());
+            let nic = Nic::new(index, name).with_pci(f.address);
+            match guid.filter(|_| f.vendor == AMAZON) {
+                Some(guid) => nic.with_guid(guid),
+                None => nic,
+            }
+        });
+        Ok(Self {
+            name,
+            nics: nics.collect(),
+            tree,
+        })
+    }
+
+    /// The NIC at an address.
+    pub(super) fn nic(&self, address: PciAddress) -> Option<&Nic> {
+        self.nics.iter().find(|nic| nic.pci == Some(address))
+    }
+}
+
+/// A NIC by what it is; or the leader of a device in a file for NCCL, which says its place and link alone.
+fn is_known(function: &PciFunction) -> bool {
+    let is_efa = function.vendor == AMAZON && function.device & 0xfff0 == EFA;
+    let is_leader = function.class == 0 && function.vendor == 0 && function.link.speed.is_some();
+    is_efa || is_leader || function.class == INFINIBAND
+}
+
+/// A text file, bounded.
+///
+/// # Errors
+/// Text for the user.
+pub(super) fn text_of(path: &Path) -> Result<String, String> {
+    let told = |error: &dyn core::fmt::Display| format!("{}: {error}", path.display());
+    let bytes = fs::metadata(path).map_err(|error| told(&error))?.len();
+    if bytes > FILE_MAX {
+        return Err(told(&format!(
+            "{bytes} bytes, and no topology has {FILE_MAX}"
+        )));
+    }
+    fs::read_to_string(path).map_err(|error| told(&error))
+}
+
+/// A dump or a file of NCCL: what it is shows at its first element.
+fn read_file(path: &Path) -> Result<Tree, String> {
+    let text = text_of(path)?;
+    let tree = match text.contains("<system") {
+        true => Tree::from_nccl_xml(&text),
+        false => Tree::from_hwloc_xml(&text),
+    };
+    tree.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Names of RDMA devices by where they are.
+fn names(root: &Path) -> BTreeMap<PciAddress, String> {
+    let class = root.join("sys/class/infiniband");
+    let entries = fs::read_dir(class).into_iter().flatten().flatten();
+    let place = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let place = fs::canonicalize(entry.path()).ok()?;
+        let mut parts = place.components().rev();
+        let address = parts.find_map(|part| part.as_os_str().to_str()?.parse().ok())?;
+        Some((address, name))
+    };
+    entries.filter_map(place).collect()
+}

@@ -1,0 +1,148 @@
+//! `ofi topo` on the shapes of real instances, from each kind of source.
+#![expect(clippy::unwrap_used, reason = "test code")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use ofi_topo::shape::Shape;
+
+/// The sources of an instance, in a directory that goes with them.
+struct Sources {
+    dir: tempfile::TempDir,
+}
+
+impl Sources {
+    fn of(shape: &Shape) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        shape.write_sysfs(&dir.path().join("root")).unwrap();
+        fs::write(dir.path().join("dump.xml"), shape.hwloc_xml()).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+fn topo(words: &[&str], paths: &[(&str, &Path)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ofi"));
+    command.arg("topo").args(words);
+    for (option, path) in paths {
+        command
+            .args((!option.is_empty()).then_some(option))
+            .arg(path);
+    }
+    command.output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Sysfs and a dump say the same, and the groups are those of the reference.
+#[test]
+fn groups_are_alike_from_each_source() {
+    for (name, count, first) in [
+        ("p4d", 4, "device 0: rdmap16s27 (0000:10:1b.0)"),
+        ("p5en", 8, "device 0: "),
+        ("trn1", 8, "device 0: "),
+    ] {
+        let sources = Sources::of(&Shape::by_name(name).unwrap());
+        let (root, dump) = (sources.path("root"), sources.path("dump.xml"));
+        let from_sysfs = said(&topo(&["groups"], &[("--root", &root)]));
+        assert_eq!(said(&topo(&["groups"], &[("--from", &dump)])), from_sysfs);
+        assert_eq!(from_sysfs.lines().count(), count, "{from_sysfs}");
+        assert!(from_sysfs.starts_with(first), "{from_sysfs}");
+        // Links are what hwloc does not tell.
+        let same = topo(&["diff"], &[("", &dump), ("--root", &root)]);
+        assert_eq!(said(&same), "no difference\n");
+    }
+}
+
+#[test]
+fn a_file_for_nccl_is_written_and_taken_back() {
+    let shape = Shape::by_name("p5").unwrap();
+    let sources = Sources::of(&shape);
+    let (root, file) = (sources.path("root"), sources.path("nccl.xml"));
+    let text = said(&topo(&["emit"], &[("--root", &root)]));
+    assert_eq!(text.matches("link_speed=").count(), 8, "{text}");
+    fs::write(&file, &text).unwrap();
+    let taken = topo(&["validate"], &[("", &file), ("--root", &root)]);
+    assert!(said(&taken).starts_with("NCCL takes it"));
+    // It is a source too.
+    let shown = said(&topo(&["show"], &[("--from", &file)]));
+    assert!(shown.contains("NUMA node 1, root bus 0000:"), "{shown}");
+    // Of another instance, and with a damaged number.
+    fs::write(
+        &file,
+        text.replacen("0000:52:00.0", "0000:51:17.0", 1)
+            .replacen("GT/s", "furlongs", 1),
+    )
+    .unwrap();
+    let refused = topo(&["validate"], &[("", &file), ("--root", &root)]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let faults = String::from_utf8(refused.stdout).unwrap();
+    assert!(faults.contains("this host has no 0000:51:17.0"), "{faults}");
+    assert!(faults.contains("furlongs"), "{faults}");
+    // One NIC a device: there is nothing to tell.
+    let p4d = Sources::of(&Shape::by_name("p4d").unwrap());
+    let none = topo(&["emit"], &[("--root", &p4d.path("root"))]);
+    assert!(said(&none).is_empty() && !none.stderr.is_empty());
+}
+
+#[test]
+fn what_is_missing_or_elsewhere_is_told() {
+    let whole = Shape::by_name("p4d").unwrap();
+    let sources = Sources::of(&whole);
+    let part = Sources::of(&whole.without(|f| f.address.to_string() == "0000:10:1b.0"));
+    let (root, other) = (sources.path("root"), part.path("root"));
+    let less = topo(&["diff"], &[("", &other), ("--root", &root)]);
+    assert_eq!(less.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(less.stdout).unwrap(),
+        "- 0000:10:1b.0 (NIC rdmap16s27)\n"
+    );
+    let more = topo(&["diff"], &[("", &root), ("--root", &other)]);
+    assert!(
+        String::from_utf8(more.stdout)
+            .unwrap()
+            .starts_with("+ 0000:10:1b.0")
+    );
+}
+
+#[test]
+fn a_picture_shows_every_nic_and_its_device() {
+    let shape = Shape::by_name("p5").unwrap();
+    let sources = Sources::of(&shape);
+    let (root, file) = (sources.path("root"), sources.path("p5.svg"));
+    said(&topo(&["show"], &[("--root", &root), ("--svg", &file)]));
+    let picture = fs::read_to_string(file).unwrap();
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
+    for nic in &shape.nics {
+        assert_eq!(picture.matches(&format!(">{}<", nic.name)).count(), 1);
+    }
+    for device in 0..8 {
+        for rail in 0..4 {
+            let label = format!(">device {device}, rail {rail}<");
+            assert_eq!(picture.matches(&label).count(), 1, "{label}");
+        }
+    }
+    assert_eq!(picture.matches(">accelerator<").count(), 8);
+}
+
+#[test]
+fn what_cannot_be_read_is_status_2() {
+    for words in [
+        &["show", "--from", "/no/such/file"][..],
+        &["show", "--from", "/proc/self/exe"],
+        &["validate", "/no/such/file"],
+        &["groups", "--rails", "7"],
+        &["show", "--from", "x", "--hwloc"],
+    ] {
+        let output = topo(words, &[]);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {output:?}");
+        assert!(!output.stderr.is_empty());
+    }
+}
