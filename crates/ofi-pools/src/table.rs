@@ -94,6 +94,52 @@ impl<'a, T> Vacant<'a, T> {
     }
 }
 
+/// An occupied slot of a [`Table`], from [`Table::occupied_at`].
+pub struct Occupied<'a, T> {
+    index: u32,
+    slot: &'a mut Option<T>,
+    generation: &'a mut u32,
+    next: &'a mut u32,
+    head: &'a mut u32,
+    len: &'a mut u32,
+}
+
+impl<T: fmt::Debug> fmt::Debug for Occupied<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Occupied")
+            .field("index", &self.index)
+            .field("value", &self.slot)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Occupied<'_, T> {
+    /// Its value.
+    #[inline]
+    #[must_use]
+    pub const fn value(&self) -> Option<&T> {
+        self.slot.as_ref()
+    }
+
+    /// Takes the value out, as [`Table::remove_at`] does.
+    #[inline(always)]
+    pub fn take(self) -> Option<T> {
+        let value = self.slot.take();
+        self.discard();
+        value
+    }
+
+    /// Drops the value; the slot is vacant then.
+    #[inline(always)]
+    pub fn discard(self) {
+        *self.slot = None;
+        *self.generation = self.generation.wrapping_add(1);
+        *self.next = *self.head;
+        *self.head = self.index;
+        *self.len = self.len.wrapping_sub(1);
+    }
+}
+
 /// A bounded table of values under handles that expire.
 ///
 /// A value is found by one comparison and one multiplication: all slots are one array. It doubles when all
@@ -190,7 +236,7 @@ impl<T> Table<T> {
     /// The slot that the next [`Table::insert`] fills, to fill it: for a value that must know its own
     /// key, or that is gone on with in its place. `None` when the table is full. Grows the table if it
     /// has to; a slot that is not filled stays vacant.
-    #[inline]
+    #[inline(always)]
     pub fn vacant(&mut self) -> Option<Vacant<'_, T>> {
         if self.head == NIL && !self.refill() {
             return None;
@@ -268,16 +314,26 @@ impl<T> Table<T> {
         entry.value.as_mut().map(|value| (key, value))
     }
 
+    /// The occupied slot `index`, to look at its value and then, perhaps, take it out.
+    #[inline(always)]
+    #[must_use]
+    pub fn occupied_at(&mut self, index: u32) -> Option<Occupied<'_, T>> {
+        let entry = self.entries.get_mut(index as usize)?;
+        entry.value.as_ref()?;
+        Some(Occupied {
+            index,
+            slot: &mut entry.value,
+            generation: &mut entry.generation,
+            next: &mut entry.next,
+            head: &mut self.head,
+            len: &mut self.len,
+        })
+    }
+
     /// Takes the value in slot `index` out, as [`Table::remove`] does by its key.
     #[inline]
     pub fn remove_at(&mut self, index: u32) -> Option<T> {
-        let entry = self.entries.get_mut(index as usize)?;
-        let value = entry.value.take()?;
-        entry.generation = entry.generation.wrapping_add(1);
-        entry.next = self.head;
-        self.head = index;
-        self.len = self.len.wrapping_sub(1);
-        Some(value)
+        self.occupied_at(index)?.take()
     }
 
     /// The key of the value in slot `index` now, if the slot is occupied: for walks that must be

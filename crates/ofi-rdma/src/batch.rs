@@ -68,6 +68,18 @@ impl Batch {
         }
     }
 
+    /// As [`Batch::stripes`]; `uncounted`: the receiver counts bytes, not segments, and may be gone when an
+    /// empty one comes.
+    #[inline]
+    pub(crate) fn writes(owner: Key, plan: &Plan, (len, uncounted): (u32, bool)) -> Self {
+        let batch = Self::stripes(owner, plan, len);
+        if uncounted {
+            batch.without_empty()
+        } else {
+            batch
+        }
+    }
+
     /// Without the empty stripes at the end, if that is not all there is: for writes that nobody counts.
     #[inline]
     pub(crate) fn without_empty(mut self) -> Self {
@@ -80,6 +92,21 @@ impl Batch {
     #[inline]
     pub(crate) const fn is_single(&self) -> bool {
         self.count == 1
+    }
+
+    /// Those of what was not offered, on data rails, of which there are `rails`: a bit for each lane.
+    #[inline(always)]
+    pub(crate) const fn data_lanes(&self, rails: RailCount) -> u8 {
+        if self.is_single() {
+            return 1 << (self.first & RAIL_MASK);
+        }
+        let all = (1_u32 << (rails.get() & 7)) - 1;
+        // As many ones as there are operations, from the first rail on; what is beyond the last begins
+        // again with rail 0.
+        let ones = all >> (rails.get().wrapping_sub(self.left()) & 7);
+        let from = ones << ((self.first.wrapping_add(self.next)) & 7);
+        let [lanes, ..] = ((from | from >> (rails.get() & 7)) & all).to_le_bytes();
+        lanes
     }
 
     /// Operations that were not offered.

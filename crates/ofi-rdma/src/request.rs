@@ -40,7 +40,7 @@ const NO_SEGMENTS: u8 = u8::MAX;
     clippy::cast_possible_truncation,
     reason = "the low half is what is wanted"
 )]
-const fn low(len: u64) -> u32 {
+pub(crate) const fn low(len: u64) -> u32 {
     len as u32
 }
 

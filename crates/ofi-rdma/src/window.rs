@@ -140,10 +140,16 @@ impl<D: Dialect> Window<D> {
         (ahead < D::WINDOW && word & TAG_MASK == ACTIVE).then_some(word >> TAG_BITS)
     }
 
-    /// The slot of our next message: empty, or something of the peer.
+    /// What of the peer waits for our next message. Nothing else can stand there: what is active or done
+    /// lies before it.
     #[inline]
-    pub(crate) fn peek_next(&self) -> Slot {
-        unpack(self.slots[Self::at(self.next)])
+    pub(crate) fn next_early(&self) -> Option<u32> {
+        let word = self.slots[Self::at(self.next)];
+        debug_assert!(
+            word == pack(Slot::Empty) || word & TAG_MASK == EARLY,
+            "{word}"
+        );
+        (word & TAG_MASK == EARLY).then_some(word >> TAG_BITS)
     }
 
     /// Starts our next message with request `index`; returns its sequence number. The caller keeps
@@ -235,7 +241,7 @@ mod tests {
         match *op {
             Op::Start if window.outstanding() < D::INFLIGHT_MAX => {
                 let held = model.early.remove(&model.next);
-                assert_eq!(window.peek_next(), held.map_or(Slot::Empty, Slot::Early));
+                assert_eq!(window.next_early(), held);
                 let index = u32::try_from(model.next % 1000).unwrap();
                 assert_eq!(window.start(index), wire(model.next));
                 model.live.push(model.next);

@@ -137,7 +137,7 @@ impl Threshold {
 }
 
 impl Policy for Threshold {
-    #[inline]
+    #[inline(always)]
     fn plan(&mut self, len: u64, rails: RailCount) -> Plan {
         let (rotation, stripes) = if len < self.small_max_bytes {
             (&mut self.rr_small, RailCount::ONE)

@@ -48,7 +48,8 @@ impl Transport {
             if !core.engine.ctrl_known(key) {
                 core.harvest();
             }
-            let admission = core.engine.isend(key, SendBuf { addr, len, region });
+            let Core { engine, port, .. } = &mut *core;
+            let admission = engine.isend_to(key, SendBuf { addr, len, region }, port);
             core.admitted(key, admission)
         })?;
         request

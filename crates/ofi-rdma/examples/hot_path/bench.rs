@@ -188,9 +188,10 @@ impl Bench {
             region: RegionId(1),
         };
         comm.seq = comm.seq.wrapping_add(1) & 0x3FF;
-        let admission = self.engine.isend(comm.key, black_box(buf));
-        self.engine.pump(&mut self.port);
-        admitted(admission)
+        admitted(
+            self.engine
+                .isend_to(comm.key, black_box(buf), &mut self.port),
+        )
     }
 
     pub(crate) fn irecv(&mut self, comm: &mut Comm) -> ReqKey {

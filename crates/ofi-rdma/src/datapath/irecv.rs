@@ -15,7 +15,6 @@ use crate::key::{CommKey, ReqKey};
 use crate::limits::MAX_RAILS;
 use crate::port::RegionId;
 use crate::request::{Kind, Request};
-use crate::window::Slot;
 use crate::wire::ctrl::ctrl_bytes;
 
 /// Where to receive.
@@ -56,14 +55,14 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(c) = c.filter(|c| c.is_ready(CommKind::Recv)) else {
             return self.not_now(comm, CommKind::Recv);
         };
-        let early = c.window.peek_next();
+        let early = c.window.next_early();
         let mut request = Request::new(comm.0, Kind::Recv, buf.region, buf.addr, len);
         request.seq = c.window.next();
         request.wire_addr = buf.wire_addr;
         request.keys = buf.keys;
         // Where there is no room, there is nothing that the caller could see.
         let optional = buf.optional && len > 0;
-        if optional && self.config.early_completion && early == Slot::Empty {
+        if optional && self.config.early_completion && early.is_none() {
             request.need = 1;
             request.no_imm = true;
             request.expect_no_segments();
@@ -88,7 +87,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         self.counters.recvs = self.counters.recvs.wrapping_add(1);
         self.counters.ctrls = self.counters.ctrls.wrapping_add(1);
         self.refer(buf.region);
-        if let Slot::Early(index) = early {
+        if let Some(index) = early {
             self.take_early(comm.0, key, index);
         }
         self.news();

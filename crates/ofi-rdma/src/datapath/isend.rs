@@ -12,9 +12,8 @@ use crate::error::{Error, OpKind};
 use crate::key::{CommKey, ReqKey};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::port::RegionId;
-use crate::request::{Kind, Request};
+use crate::request::{Kind, Request, low};
 use crate::state::CommState;
-use crate::window::Slot;
 
 /// What to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +29,14 @@ pub struct SendBuf {
 #[inline]
 pub(super) fn checked_len(len: u64) -> Result<u32, Error> {
     let max = MESSAGE_BYTES_MAX;
-    match u32::try_from(len) {
-        Ok(short) if len <= max => Ok(short),
-        _ => Err(Error::TooLong { len, max }),
+    if len <= max {
+        Ok(low(len))
+    } else {
+        Err(Error::TooLong { len, max })
     }
 }
+
+const _: () = assert!(MESSAGE_BYTES_MAX <= u32::MAX as u64);
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// Whether the CTRL of the next message of a send communicator is here. If not, a look at the
@@ -43,7 +45,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     pub fn ctrl_known(&self, comm: CommKey) -> bool {
         self.comms
             .get(comm.0)
-            .is_some_and(|c| matches!(c.window.peek_next(), Slot::Early(_)))
+            .is_some_and(|c| c.window.next_early().is_some())
     }
 
     /// Starts a send. The buffer is the engine's until `test` says done, or the communicator is
@@ -59,9 +61,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(c) = c.filter(|c| c.is_ready(CommKind::Send)) else {
             return self.not_now(comm, CommKind::Send);
         };
-        let early = c.window.peek_next();
+        let early = c.window.next_early();
         let eager =
-            early == Slot::Empty && c.writes_out == 0 && c.eager_max.is_some_and(|max| len <= max);
+            early.is_none() && c.writes_out == 0 && c.eager_max.is_some_and(|max| len <= max);
         let mut request = Request::new(comm.0, Kind::Send, buf.region, buf.addr, len);
         request.seq = c.window.next();
         request.epoch = epoch;
@@ -80,7 +82,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             self.ready.push(start_eager(key, request, &plan));
         } else {
             c.writes_out = c.writes_out.wrapping_add(1);
-            if let Slot::Early(index) = early {
+            if let Some(index) = early {
                 if let Some(Early::Ctrl(ctrl)) = self.early.remove_at(index) {
                     let len = len.min(ctrl.len);
                     let plan = self.policy.plan(u64::from(len), self.data_rails);
@@ -150,13 +152,7 @@ fn start_eager(key: Key, request: &mut Request, plan: &Plan) -> Batch {
 #[inline]
 fn start_writes(key: Key, request: &mut Request, ctrl: &EarlyCtrl, plan: &Plan) -> Batch {
     let len = request.len.min(ctrl.len);
-    let batch = Batch::stripes(key, plan, len);
-    let batch = if ctrl.no_completion {
-        // The receiver counts bytes, not segments. It may be gone when an empty one comes.
-        batch.without_empty()
-    } else {
-        batch
-    };
+    let batch = Batch::writes(key, plan, (len, ctrl.no_completion));
     request.len = len;
     request.bytes = len;
     request.wire_addr = ctrl.addr;

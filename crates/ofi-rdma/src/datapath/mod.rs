@@ -3,6 +3,7 @@
 mod backoff;
 mod complete;
 mod demux;
+mod direct;
 mod eager;
 mod flush;
 mod irecv;

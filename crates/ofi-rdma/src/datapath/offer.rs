@@ -6,15 +6,16 @@ use ofi_sched::{Policy, RailCount};
 use super::post::{Post, Segments};
 use crate::Config;
 use crate::batch::Batch;
-use crate::comm::Comm;
+use crate::comm::{Comm, Peer};
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::OpKind;
+use crate::limits::MAX_RAILS;
 use crate::port::{Cause, Lane, Outcome, RailPort, Token};
 use crate::request::{Request, Taken};
 
 /// How far the offering of a batch got.
-enum Offered {
+pub(super) enum Offered {
     /// Nothing is left of it.
     All,
     /// The provider has the operation, which is over at once: the batch goes on after that.
@@ -32,6 +33,19 @@ struct Origin<'a, D: Dialect> {
 }
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// Whether something waits to be posted.
+    #[inline]
+    pub(super) const fn has_posts(&self) -> bool {
+        !self.ready.is_empty() || self.outbox.len() > 0
+    }
+
+    /// What is ready, from batch `from` on, waits; `lane` was busy for the first of it.
+    pub(super) fn wait_for(&mut self, lane: Lane, from: usize) {
+        self.counters.busy += 1;
+        self.queue_ready(from);
+        self.outbox.rotate(lane);
+    }
+
     /// Offers what was just made, while nothing waits. Returns the lane that was busy; the operation
     /// it was busy for waits now behind all others that are left.
     #[inline]
@@ -42,9 +56,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 Offered::All => at += 1,
                 Offered::Over(token, result) => self.finish_op(token, result),
                 Offered::Busy(lane) => {
-                    self.counters.busy += 1;
-                    self.queue_ready(at);
-                    self.outbox.rotate(lane);
+                    self.wait_for(lane, at);
                     return Some(lane);
                 }
             }
@@ -95,25 +107,10 @@ impl<D: Dialect> Origin<'_, D> {
     #[inline]
     fn writes<P: RailPort>(&mut self, batch: &mut Batch, port: &mut P) -> Offered {
         let segments = Segments::of(self.comm, self.request);
-        // Copies, so that they can stay in registers beside the calls of the port.
-        let (mut left, mut taken, mut offered) = (*batch, Taken::default(), Offered::All);
-        while let Some((rail, part)) = left.peek_data(self.rails) {
-            let at = usize::from(rail);
-            let to = (self.comm.peer.data[at], self.request.keys[at]);
-            let post = segments.post(&part, rail, to);
-            let outcome = port.post(&post);
-            if outcome == Outcome::Accepted {
-                left.advance();
-                taken.add(post.lane);
-                continue;
-            }
-            if outcome != Outcome::Busy {
-                left.advance();
-                taken.add(post.lane);
-            }
-            offered = Offered::of(outcome, &post);
-            break;
-        }
+        let to = (&self.comm.peer, &self.request.keys);
+        // A copy, so that it can stay in registers beside the calls of the port.
+        let mut left = *batch;
+        let (taken, offered) = left.post_parts(&segments, to, self.rails, port);
         *batch = left;
         self.launched(taken);
         offered
@@ -170,6 +167,62 @@ impl<D: Dialect> Origin<'_, D> {
     fn launched(&mut self, taken: Taken) {
         self.request.launched(taken);
         self.comm.launched(taken);
+    }
+}
+
+impl Batch {
+    /// As [`Batch::post_parts`], for a message in one piece.
+    #[inline(always)]
+    pub(super) fn post_single<P: RailPort>(
+        &mut self,
+        segments: &Segments,
+        to: (&Peer, &[u64; MAX_RAILS]),
+        port: &mut P,
+    ) -> Offered {
+        let (lane, part) = self.single();
+        let at = usize::from(lane.rail());
+        let post = segments.post(&part, lane.rail(), (to.0.data[at], to.1[at]));
+        match port.post(&post) {
+            Outcome::Accepted => Offered::All,
+            outcome => self.not_accepted(outcome, &post),
+        }
+    }
+
+    /// The port has something else to say of the operation whose turn it was.
+    #[cold]
+    fn not_accepted(&mut self, outcome: Outcome, post: &Post) -> Offered {
+        if outcome != Outcome::Busy {
+            self.advance();
+        }
+        Offered::of(outcome, post)
+    }
+
+    /// Posts the segments that are left, in order, until the port does not simply accept; `to`: where
+    /// the peer is, and its keys.
+    #[inline(always)]
+    pub(super) fn post_parts<P: RailPort>(
+        &mut self,
+        segments: &Segments,
+        to: (&Peer, &[u64; MAX_RAILS]),
+        rails: RailCount,
+        port: &mut P,
+    ) -> (Taken, Offered) {
+        let mut taken = Taken::default();
+        while let Some((rail, part)) = self.peek_data(rails) {
+            let at = usize::from(rail);
+            let post = segments.post(&part, rail, (to.0.data[at], to.1[at]));
+            let outcome = port.post(&post);
+            if outcome == Outcome::Accepted {
+                self.advance();
+                taken.add(post.lane);
+                continue;
+            }
+            if outcome != Outcome::Busy {
+                taken.add(post.lane);
+            }
+            return (taken, self.not_accepted(outcome, &post));
+        }
+        (taken, Offered::All)
     }
 }
 

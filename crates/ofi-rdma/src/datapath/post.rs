@@ -76,7 +76,7 @@ impl Post {
     }
 
     /// One segment.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write<D: Dialect>(
         comm: &Comm<D>,
         request: &Request,
@@ -178,16 +178,16 @@ impl Post {
 /// What the segments of a message have in common.
 #[derive(Clone, Copy)]
 pub(super) struct Segments {
-    imm: u32,
-    region: RegionId,
-    addr: u64,
-    remote_addr: u64,
-    no_imm: bool,
-    len_in_data: bool,
+    pub(super) imm: u32,
+    pub(super) region: RegionId,
+    pub(super) addr: u64,
+    pub(super) remote_addr: u64,
+    pub(super) no_imm: bool,
+    pub(super) len_in_data: bool,
 }
 
 impl Segments {
-    #[inline]
+    #[inline(always)]
     pub(super) fn of<D: Dialect>(comm: &Comm<D>, request: &Request) -> Self {
         Self {
             imm: D::encode_imm(request.need, comm.remote_id, request.seq),
@@ -200,7 +200,7 @@ impl Segments {
     }
 
     /// One of them; `to` is the peer's address and key of this rail.
-    #[inline]
+    #[inline(always)]
     pub(super) fn post(&self, part: &Waiting, rail: u8, to: (PeerAddr, u64)) -> Post {
         let data = match self.len_in_data {
             true => with_length(self.imm, part.len),

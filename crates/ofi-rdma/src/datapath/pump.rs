@@ -104,7 +104,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         self.ready.clear();
     }
 
-    fn pump_lanes<P: RailPort>(&mut self, tried: Option<Lane>, port: &mut P) {
+    pub(super) fn pump_lanes<P: RailPort>(&mut self, tried: Option<Lane>, port: &mut P) {
         for rail in 0..self.config.control_rails {
             self.pump_lane(Lane::control(rail), tried, port);
         }

@@ -1,0 +1,150 @@
+//! The short way of a send whose CTRL is here while nothing waits, which is most of what a training job
+//! does: everything is written down once, as if the port took all segments, and then they go to the
+//! port. What it does not take is taken back.
+
+use ofi_sched::Policy;
+
+use super::Admission;
+use super::isend::{SendBuf, checked_len};
+use super::offer::Offered;
+use super::post::Segments;
+use crate::batch::Batch;
+use crate::comm::CommKind;
+use crate::dialect::Dialect;
+use crate::engine::{Early, Engine};
+use crate::error::Error;
+use crate::key::{CommKey, ReqKey};
+use crate::port::RailPort;
+use crate::request::{Kind, Request};
+
+/// What became of a send.
+enum Direct {
+    /// The port has all of it.
+    Sent(ReqKey),
+    /// The port has what is before the first of this batch, and this is what it said of that.
+    Partly(Batch, Offered),
+    /// Nothing happened: it is to go the long way.
+    Not,
+}
+
+impl<D: Dialect, S: Policy> Engine<D, S> {
+    /// [`Engine::isend`] and [`Engine::pump`] in one, and cheaper than the two where the CTRL of the
+    /// message is here and nothing waits.
+    ///
+    /// # Errors
+    /// As [`Engine::isend`].
+    #[inline]
+    pub fn isend_to<P: RailPort>(
+        &mut self,
+        comm: CommKey,
+        buf: SendBuf,
+        port: &mut P,
+    ) -> Result<Admission, Error> {
+        match self.send_at_once(comm, &buf, port) {
+            Direct::Sent(key) => Ok(Admission::Admitted(key)),
+            Direct::Partly(batch, offered) => {
+                self.take_back(batch, offered, port);
+                Ok(Admission::Admitted(ReqKey(batch.owner)))
+            }
+            Direct::Not => self.isend_and_pump(comm, buf, port),
+        }
+    }
+
+    #[inline(never)]
+    fn isend_and_pump<P: RailPort>(
+        &mut self,
+        comm: CommKey,
+        buf: SendBuf,
+        port: &mut P,
+    ) -> Result<Admission, Error> {
+        let admission = self.isend(comm, buf);
+        self.pump(port);
+        admission
+    }
+
+    #[inline(always)]
+    fn send_at_once<P: RailPort>(&mut self, comm: CommKey, buf: &SendBuf, port: &mut P) -> Direct {
+        let Ok(len) = checked_len(buf.len) else {
+            return Direct::Not;
+        };
+        let (epoch, waits) = (self.epoch(), self.has_posts());
+        let c = self.comms.get_mut(comm.0);
+        let Some(c) = c.filter(|c| c.is_ready(CommKind::Send) && !waits) else {
+            return Direct::Not;
+        };
+        let early = c.window.next_early();
+        let Some(held) = early.and_then(|early| self.early.occupied_at(early)) else {
+            return Direct::Not;
+        };
+        let (Some(Early::Ctrl(ctrl)), Some(vacant)) = (held.value(), self.requests.vacant()) else {
+            return Direct::Not;
+        };
+        let Some(refs) = self.region_refs.get_mut(buf.region.0 as usize) else {
+            return Direct::Not;
+        };
+        // Less than 2^26: there are no more requests.
+        *refs = refs.wrapping_add(1);
+        let key = vacant.key();
+        let len = len.min(ctrl.len);
+        let plan = self.policy.plan(u64::from(len), self.data_rails);
+        let mut batch = Batch::writes(key, &plan, (len, ctrl.no_completion));
+        let rails = self.data_rails;
+        let lanes = batch.data_lanes(rails);
+        let mut request = Request::new(comm.0, Kind::Send, buf.region, buf.addr, len);
+        request.seq = c.window.start(key.index());
+        request.epoch = epoch;
+        request.bytes = len;
+        request.wire_addr = ctrl.addr;
+        request.no_imm = ctrl.no_completion;
+        request.ctrl_seen = true;
+        request.need = batch.left();
+        request.flying = lanes;
+        request.used = lanes;
+        let request = vacant.fill(request);
+        request.keys = ctrl.keys;
+        held.discard();
+        c.flying = c.flying.wrapping_add(u32::from(batch.left()));
+        c.moved = true;
+        c.writes_out = c.writes_out.wrapping_add(1);
+        self.counters.sends = self.counters.sends.wrapping_add(1);
+        self.counters.add_segments(batch.left());
+        let segments = Segments::of(c, request);
+        self.happened = self.happened.wrapping_add(1);
+        let to = (&c.peer, &request.keys);
+        let offered = if batch.is_single() {
+            batch.post_single(&segments, to, port)
+        } else {
+            batch.post_parts(&segments, to, rails, port).1
+        };
+        match offered {
+            Offered::All => Direct::Sent(ReqKey(key)),
+            not_all => Direct::Partly(batch, not_all),
+        }
+    }
+
+    /// The port did not take the rest, `batch`, or is done already with the operation before it.
+    #[cold]
+    fn take_back<P: RailPort>(&mut self, batch: Batch, offered: Offered, port: &mut P) {
+        if let Some(request) = self.requests.get_mut(batch.owner) {
+            request.flying &= !batch.data_lanes(self.data_rails);
+            request.queued = batch.left();
+            if let Some(c) = self.comms.get_mut(request.comm) {
+                let left = u32::from(batch.left());
+                c.flying = c.flying.wrapping_sub(left);
+                c.queued = c.queued.wrapping_add(left);
+            }
+        }
+        self.ready.push(batch);
+        match offered {
+            Offered::All => {}
+            Offered::Over(token, result) => {
+                self.finish_op(token, result);
+                self.pump(port);
+            }
+            Offered::Busy(lane) => {
+                self.wait_for(lane, 0);
+                self.pump_lanes(Some(lane), port);
+            }
+        }
+    }
+}
