@@ -98,7 +98,8 @@ impl Batch {
     #[inline(always)]
     pub(crate) const fn data_lanes(&self, rails: RailCount) -> u8 {
         if self.is_single() {
-            return 1 << (self.first & RAIL_MASK);
+            // One, or none any more.
+            return self.left() << (self.first & RAIL_MASK);
         }
         let all = (1_u32 << (rails.get() & 7)) - 1;
         // As many ones as there are operations, from the first rail on; what is beyond the last begins
@@ -189,11 +190,18 @@ mod tests {
         let rails = RailCount::new(rails).unwrap();
         let mut parts = Vec::new();
         while let Some((lane, waiting)) = batch.peek(rails) {
+            if !lane.is_control() {
+                assert_ne!(batch.data_lanes(rails) & lane.bit(), 0, "{batch:?}");
+                assert_eq!(
+                    batch.data_lanes(rails).count_ones(),
+                    u32::from(batch.left())
+                );
+            }
             assert_eq!((waiting.op, waiting.owner), (batch.op, batch.owner));
             parts.push((lane, waiting.offset, waiting.len));
             batch.advance();
         }
-        assert_eq!(batch.left(), 0);
+        assert_eq!((batch.left(), batch.data_lanes(rails)), (0, 0));
         parts
     }
 

@@ -1,5 +1,4 @@
-//! The two callers of a link, each a small state machine over the engine's commands, with the
-//! oracles of what a caller can see.
+//! The two callers of a link, small state machines over the engine's commands, with oracles.
 
 use ofi_rdma::{Admission, CommKey, Dialect, Engine, Error, NotNow, RecvBuf, SendBuf, Test};
 
@@ -23,8 +22,10 @@ pub(crate) struct Caller<'a, D: Dialect> {
     pub(crate) engine: &'a mut Engine<D>,
     pub(crate) link: &'a mut Link,
     pub(crate) side: usize,
-    /// A progress pass was made in this turn because a test asked for it.
+    /// A progress pass was made in this turn since a test asked for it.
     pub(crate) polled: bool,
+    /// Operations waited for the provider before the call that is judged.
+    pub(crate) waiting: bool,
 }
 
 impl<D: Dialect> Caller<'_, D> {
@@ -210,6 +211,7 @@ impl<D: Dialect> Caller<'_, D> {
             return Ok(false);
         };
         let buf = self.prepare(k, slot);
+        self.waiting = false;
         let admission = if self.side == SEND {
             self.send(comm, k, buf)?
         } else {
@@ -255,16 +257,39 @@ impl<D: Dialect> Caller<'_, D> {
         if !self.engine.ctrl_known(comm) && self.link.rng.chance(300_000) {
             progress(self.world, self.engine, self.host());
         }
-        let before = self.engine.counters().eager_sends;
+        if self.engine.ctrl_known(comm) && self.link.rng.chance(500_000) {
+            return self.send_now(comm, k, buf);
+        }
+        let eager = self.engine.counters().eager_sends;
         let admission = self.engine.isend(comm, buf)?;
         if let Admission::Admitted(_) = admission {
-            let chosen = self.engine.counters().eager_sends > before;
+            let chosen = self.engine.counters().eager_sends > eager;
             self.judge_choice(k, buf.len, chosen);
             let truth = self.world.ledger.link_mut(self.link.index);
             truth.rings[SEND].admit(buf.addr, buf.len, buf.region, chosen);
             truth.writes_out += u64::from(!chosen);
         }
         Ok(admission)
+    }
+
+    /// A message posted within the call: as its CTRL is here, the ledger can be told of it before.
+    fn send_now(&mut self, comm: CommKey, k: u64, buf: SendBuf) -> Result<Admission, Error> {
+        let host = self.host();
+        self.judge_choice(k, buf.len, false);
+        let truth = self.world.ledger.link_mut(self.link.index);
+        let before = truth.rings[SEND].before();
+        truth.rings[SEND].admit(buf.addr, buf.len, buf.region, false);
+        truth.writes_out += 1;
+        // What waits now may be posted behind the answer that it waits.
+        self.waiting = self.engine.posts_waiting() > 0;
+        let world = &mut *self.world;
+        let said = self.engine.isend_to(comm, buf, &mut Port { world, host });
+        if !matches!(said, Ok(Admission::Admitted(_))) {
+            let truth = self.world.ledger.link_mut(self.link.index);
+            truth.rings[SEND].retract(before);
+            truth.writes_out -= 1;
+        }
+        said
     }
 
     fn recv(&mut self, comm: CommKey, buf: SendBuf) -> Result<Admission, Error> {

@@ -174,6 +174,17 @@ impl Ring {
         self.noted = self.noted.max(self.next);
     }
 
+    /// What is known of message `next`, before it is made.
+    pub(crate) fn before(&self) -> Record {
+        self.records[Self::slot(self.next)]
+    }
+
+    /// Message `next - 1` was not made after all: what was known `before`.
+    pub(crate) fn retract(&mut self, before: Record) {
+        self.next -= 1;
+        self.records[Self::slot(self.next)] = before;
+    }
+
     /// Whether the CTRL of message `k`, which is not made yet, was given to the engine.
     pub(crate) fn knows_ctrl(&self, k: u64) -> bool {
         let slot = self.records.get(Self::slot(k));

@@ -262,6 +262,7 @@ impl<D: Dialect> Sim<D> {
                 link,
                 side,
                 polled,
+                waiting: false,
             };
             moved |= caller.turn();
             polled = caller.polled;

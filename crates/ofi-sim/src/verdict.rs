@@ -23,7 +23,7 @@ impl<D: Dialect> Caller<'_, D> {
         let oldest = pending.iter().map(|p| p.k).min().unwrap_or(next);
         let others = self.link.sides[self.side].one_sided.len() as u64;
         let full = next - oldest + others >= self.world.ledger.inflight_max;
-        let waiting = self.engine.posts_waiting() > 0;
+        let waiting = self.waiting || self.engine.posts_waiting() > 0;
         let (legal, reason) = match admission {
             Admission::Admitted(_) => (!full, None),
             Admission::NotNow(NotNow::Connecting) => (false, Some(0)),

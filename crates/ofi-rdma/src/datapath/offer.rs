@@ -35,7 +35,7 @@ struct Origin<'a, D: Dialect> {
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// Whether something waits to be posted.
     #[inline]
-    pub(super) const fn has_posts(&self) -> bool {
+    pub(super) fn has_posts(&self) -> bool {
         !self.ready.is_empty() || self.outbox.len() > 0
     }
 

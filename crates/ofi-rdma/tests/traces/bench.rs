@@ -236,14 +236,12 @@ impl Bench {
     }
 
     pub(crate) fn isend(&mut self, comm: CommKey, addr: u64, len: u64) -> ReqKey {
-        match self.engine.isend(
-            comm,
-            SendBuf {
-                addr,
-                len,
-                region: REGION,
-            },
-        ) {
+        let buf = SendBuf {
+            addr,
+            len,
+            region: REGION,
+        };
+        match self.engine.isend_to(comm, buf, &mut self.port) {
             Ok(Admission::Admitted(req)) => req,
             other => panic!("isend of {len} bytes: {other:?}"),
         }

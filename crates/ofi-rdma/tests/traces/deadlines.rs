@@ -180,9 +180,8 @@ fn each_stage_is_named() {
     let mut b = Bench::new(settings);
     let comm = b.sender(1, 1);
     b.engine.on_control(&ctrl(2, 0, 0, 100_000, 0x9000, &[1]));
-    let _req = b.isend(comm, ADDR, 100_000);
     b.port.answers.push_back(Outcome::Busy);
-    b.quiet();
+    let _req = b.isend(comm, ADDR, 100_000);
     ticks(&mut b, 0, 300);
     assert_eq!(stalls(&mut b).first().map(|s| s.0), Some(Stage::Posting));
     let _wrote = b.post();

@@ -7,6 +7,7 @@ mod close;
 mod closing;
 mod connect;
 mod deadlines;
+mod direct;
 mod early;
 mod hostile;
 mod messages;

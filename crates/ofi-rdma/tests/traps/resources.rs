@@ -42,7 +42,7 @@ fn trap_25_what_waits_is_posted_by_any_progress() {
     let comm = a.sender(2, 2);
     a.port.answers.push_back(Outcome::Busy);
     let req = a.isend(comm, 0x1000, 64);
-    a.quiet();
+    assert_eq!((a.port.posts.len(), a.engine.posts_waiting()), (0, 1));
     // Another communicator begins, and its pump takes the first one's eager message along.
     let target = ofi_rdma::Target {
         control_name: crate::bench::name(b'P', ofi_rdma::Lane::control(0)),
