@@ -7,8 +7,12 @@ use std::path::Path;
 /// Inputs made from each of the corpus.
 const VARIANTS: u64 = 200;
 
-/// Calls `check` with every file of `fuzz/corpus/TARGET`, and with some made of it: bytes changed, cut, and
-/// repeated, the same ones in each run.
+/// Inputs made of nothing, and their longest.
+const NOISE: u64 = 300;
+const NOISE_BYTES: usize = 600;
+
+/// Calls `check` with every file of `fuzz/corpus/TARGET`, with some made of it (bytes changed, cut, and
+/// repeated) and with noise: the same ones in each run.
 pub(crate) fn replay(target: &str, check: impl Fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/corpus")
@@ -24,6 +28,11 @@ pub(crate) fn replay(target: &str, check: impl Fn(&[u8])) {
         for _ in 0..VARIANTS {
             check(&changed(&bytes, &mut chance));
         }
+    }
+    for _ in 0..NOISE {
+        let len = chance.below(NOISE_BYTES);
+        let noise: Vec<u8> = (0..len).map(|_| chance.next().to_le_bytes()[0]).collect();
+        check(&noise);
     }
 }
 

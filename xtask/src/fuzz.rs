@@ -14,7 +14,7 @@ use crate::process::{Ended, Program};
 use crate::workspace::Workspace;
 
 /// The targets there are, one a file of `fuzz/fuzz_targets`.
-pub(crate) const TARGETS: [&str; 9] = [
+pub(crate) const TARGETS: [&str; 10] = [
     "calls",
     "conn",
     "ctrl",
@@ -22,6 +22,7 @@ pub(crate) const TARGETS: [&str; 9] = [
     "handle",
     "imm",
     "sendrecv",
+    "tagged",
     "topo",
     "trace",
 ];

@@ -13,7 +13,8 @@
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
 //! * [`programs`]: programs in C on providers; [`soak`]: hours of them
-//! * [`sim`]: simulations; [`fuzz`]: fuzzing; [`traps`]: that tests fail which should; [`hot`]: what the hot path costs
+//! * [`sim`]: simulations; [`fuzz`]: fuzzing; [`traps`]: that tests fail which should; [`coverage`];
+//!   [`hot`]: what the hot path costs
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -22,6 +23,7 @@
 )]
 
 mod artifacts;
+mod coverage;
 mod demo;
 mod elf;
 mod emulated;
@@ -81,6 +83,7 @@ cargo xtask <command>
   fuzz [TARGET...]  the fuzz targets, each for a minute, with the executions; takes a nightly and a C++ compiler
       --minutes M     so long each (--seconds S)
       --merge         keep in fuzz/corpus what was learned, as few files as do
+  coverage [CRATE...]  lines that the tests of the pure crates run; takes the component llvm-tools
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
   traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
                     --pure: those that need no libfabric
@@ -116,6 +119,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["sim", options @ ..] => sim::run(&here, options)?,
         ["soak", options @ ..] => soak::run(&here, options)?,
         ["fuzz", options @ ..] => fuzz::run(&here, options)?,
+        ["coverage", options @ ..] => coverage::run(&here, options)?,
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
         ["traps", names @ ..] => traps::run(&here, names)?,

@@ -250,3 +250,41 @@ fn full_says_how_many() {
     assert_eq!((full.value, full.max), ('b', 1));
     assert!(full.to_string().contains("all 1 slots"));
 }
+
+/// What is printed in a log says how full the table is, and needs nothing of its values.
+#[test]
+fn debug_says_how_full_and_not_what() {
+    struct Secret;
+    let mut table = Table::with_max(1);
+    let printed = format!("{:?}", table.vacant());
+    assert!(printed.contains("Vacant"), "{printed}");
+    let kept = table.insert(Secret);
+    assert!(kept.is_ok());
+    let printed = format!("{table:?}");
+    assert!(
+        printed.contains("len: 1") && printed.contains("max: 1"),
+        "{printed}"
+    );
+    let full = table.insert(Secret).map(drop).unwrap_err();
+    assert!(format!("{full:?}").contains("max: 1"), "{full:?}");
+}
+
+/// A clone has the same keys, and a life of its own.
+#[test]
+fn a_clone_shares_keys_and_nothing_else() {
+    let mut table = Table::new();
+    let (a, b) = (table.insert('a').unwrap(), table.insert('b').unwrap());
+    table.remove(a);
+    let mut twin = table.clone();
+    assert_eq!(
+        (twin.get(a), twin.get(b), twin.len()),
+        (None, Some(&'b'), 1)
+    );
+    assert_eq!(
+        twin.insert('c').unwrap(),
+        table.insert('d').unwrap(),
+        "the same place next"
+    );
+    twin.remove(b);
+    assert_eq!(table.get(b), Some(&'b'));
+}

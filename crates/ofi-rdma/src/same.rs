@@ -106,3 +106,135 @@ fn hash_request<H: Hasher>(request: &Request, present: u32, state: &mut H) {
     (eager_data, ctrl_seen, no_imm, len_unknown, rx).hash(state);
     (addr, len, bytes, wire_addr, keys).hash(state);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::datapath::Post;
+    use crate::dialect::Base;
+    use crate::limits::{EP_NAME_BYTES, MAX_RAILS};
+    use crate::port::{Cause, EpName, Outcome, PeerAddr, RailPort, RegionId};
+    use crate::{KeyWidth, SendBuf, Target};
+
+    /// Takes everything, or is busy.
+    struct Takes(Outcome);
+
+    impl RailPort for Takes {
+        fn post(&mut self, _: &Post) -> Outcome {
+            self.0
+        }
+
+        fn resolve(&mut self, lane: Lane, _: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Cause> {
+            Ok(PeerAddr(u64::from(lane.rail())))
+        }
+    }
+
+    struct Fold(u64);
+
+    impl Hasher for Fold {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+
+        fn write(&mut self, bytes: &[u8]) {
+            for byte in bytes {
+                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+            }
+        }
+    }
+
+    fn engine() -> Engine<Base> {
+        let names = [EpName::EMPTY; MAX_RAILS];
+        let config = Config {
+            data_rails: 2,
+            control_rails: 1,
+            control_names: names,
+            data_names: names,
+            key_width: KeyWidth::Short,
+            lengths_told: true,
+            cq_data_bytes: 4,
+            eager_max: Some(64),
+            min_stripe_bytes: 128,
+            small_max_bytes: 0,
+            connect_timeout_ms: 1_000,
+            stall_warn_ms: None,
+            stall_fail_ms: None,
+            close_messages: false,
+            early_completion: false,
+        };
+        Engine::new(config).unwrap()
+    }
+
+    fn digest(engine: &Engine<Base>) -> u64 {
+        let mut fold = Fold(0xCBF2_9CE4_8422_2325);
+        engine.hash_state(&mut fold);
+        fold.finish()
+    }
+
+    /// A send communicator, connected, with CONN at the provider or waiting for it.
+    fn connecting(outcome: Outcome) -> Engine<Base> {
+        let mut engine = engine();
+        let target = Target {
+            control_name: [0; EP_NAME_BYTES],
+            listener_id: 5,
+        };
+        let mut port = Takes(outcome);
+        engine.connect(0, &mut port, &target).unwrap();
+        engine.pump(&mut port);
+        engine
+    }
+
+    #[test]
+    fn the_same_calls_lead_to_the_same_state_and_others_do_not() {
+        assert_eq!(digest(&engine()), digest(&engine()));
+        let (flying, waiting) = (connecting(Outcome::Accepted), connecting(Outcome::Busy));
+        assert_eq!(digest(&flying), digest(&connecting(Outcome::Accepted)));
+        assert_ne!(digest(&flying), digest(&engine()));
+        assert_ne!(
+            digest(&flying),
+            digest(&waiting),
+            "what waits for the provider"
+        );
+        assert_eq!(
+            digest(&flying.clone()),
+            digest(&flying),
+            "a clone is the same"
+        );
+    }
+
+    #[test]
+    fn what_only_counts_the_past_makes_no_difference() {
+        let (plain, mut polled) = (connecting(Outcome::Accepted), connecting(Outcome::Accepted));
+        polled.counters.strays += 3;
+        polled.news();
+        assert_eq!(digest(&plain), digest(&polled));
+    }
+
+    #[test]
+    fn requests_and_early_messages_count() {
+        let mut engine = engine();
+        let (listener, _) = engine.listen().unwrap();
+        let before = digest(&engine);
+        let held = engine.early.insert(crate::engine::Early::Eager {
+            rx: crate::RxId { rail: 0, index: 1 },
+            len: 9,
+        });
+        assert!(held.is_ok());
+        let early = digest(&engine);
+        assert_ne!(before, early);
+        let region = RegionId(0);
+        let request = Request::new(listener.0, crate::request::Kind::Flush, region, 1, 2);
+        let key = engine.new_request(request).unwrap();
+        let asked = digest(&engine);
+        assert_ne!(early, asked);
+        engine.requests.get_mut(key).unwrap().have = 1;
+        assert_ne!(asked, digest(&engine), "how far a request is");
+        let buf = SendBuf {
+            addr: 0,
+            len: 1,
+            region,
+        };
+        assert!(engine.isend(listener, buf).is_err());
+    }
+}

@@ -3,10 +3,16 @@
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
 mod sendrecv;
+mod tagged;
 
 use replay::replay;
 
 #[test]
 fn sendrecv() {
     replay("sendrecv", sendrecv::check);
+}
+
+#[test]
+fn tagged() {
+    replay("tagged", tagged::check);
 }
