@@ -30,7 +30,7 @@ pub(crate) const TARGETS: [&str; 10] = [
 /// What libFuzzer needs of the compiler.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg fuzzing";
+     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing -Ccodegen-units=1";
 
 /// Build scripts must not be instrumented: they are not, when a target is named.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";

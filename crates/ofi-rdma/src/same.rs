@@ -216,11 +216,9 @@ mod tests {
         let mut engine = engine();
         let (listener, _) = engine.listen().unwrap();
         let before = digest(&engine);
-        let held = engine.early.insert(crate::engine::Early::Eager {
-            rx: crate::RxId { rail: 0, index: 1 },
-            len: 9,
-        });
-        assert!(held.is_ok());
+        let rx = crate::RxId { rail: 0, index: 1 };
+        let item = crate::engine::Early::Eager { rx, len: 9 };
+        engine.early.insert(item).unwrap();
         let early = digest(&engine);
         assert_ne!(before, early);
         let region = RegionId(0);
@@ -235,6 +233,6 @@ mod tests {
             len: 1,
             region,
         };
-        assert!(engine.isend(listener, buf).is_err());
+        engine.isend(listener, buf).unwrap_err();
     }
 }
