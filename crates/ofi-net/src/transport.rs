@@ -141,6 +141,25 @@ impl Transport {
         }
     }
 
+    /// The NICs of a device, one a rail: libfabric's names of provider and domain. A NIC that comes
+    /// twice is two rails.
+    ///
+    /// # Errors
+    /// As [`Transport::properties`].
+    pub fn rail_names(&self, dev: usize) -> Result<Vec<(String, String)>, NetError> {
+        self.alive()?;
+        let names = |info: &InfoBuf| {
+            (
+                info.provider_name().to_owned(),
+                info.domain_name().to_owned(),
+            )
+        };
+        match &*self.sendrecv {
+            Some(other) => Ok(vec![names(other.info(dev)?)]),
+            None => Ok(self.device(dev)?.infos().iter().map(names).collect()),
+        }
+    }
+
     /// What happened on a device so far, on all its domains; all zero before its first listen or
     /// connect.
     ///

@@ -68,6 +68,14 @@ pub(crate) enum Command {
     /// was used and nothing known went wrong, 1 if something did or sockets were used, 2 if a file cannot
     /// be read or has nothing of such a run.
     Explain(crate::explain::ExplainArgs),
+    /// Tries the network between two hosts: no MPI, no ssh, no plugin to install
+    ///
+    /// Start `ofi pair listen` on one host and `ofi pair connect HOST:PORT` on the other, with the same
+    /// variables as the job (`FI_PROVIDER`, `OFI_NCCL_*`). Runs this project's transport over libfabric on
+    /// every device and every NIC, in both directions, verifies the bytes, and prints latency and
+    /// bandwidth. Ends with status 0 if all is well, 1 if not (with the causes, the likeliest first), 2 for
+    /// a bad command line.
+    Pair(crate::pair::PairArgs),
     /// The plugin in a process of its own (started by `ofi doctor` itself)
     #[command(hide = true)]
     DoctorProbe(crate::doctor::ProbeArgs),

@@ -7,7 +7,7 @@
 //! perf     the first process: who is who, hub, verdict
 //!   coord    how ranks meet, agree and end together (hub, link, board, launch)
 //!   bench    what a rank does (mesh, flows, check, collectives)
-//!     abi      the plugin's C ABI; all unsafe code is there and in raw/posts
+//!     abi      the plugin's C ABI; all unsafe code is there, in raw/posts and pair/lane
 //!   report   table, JSON, SVG, live line; all printing is there
 //! raw      the same operations without a plugin, straight on libfabric, and a plugin beside them
 //! trace    reads wire traces
@@ -15,11 +15,12 @@
 //! emu      runs a command on emulated EFAs
 //! doctor   what keeps a job from the network on a host: facts, checks, findings
 //! explain  what a log says: which network, what went wrong first
+//! pair     two hosts, our transport between them, no plugin
 //! size     byte counts as people write them
 //! ```
 //!
 //! Non-goals: it is no job scheduler, no MPI, and all that `ofi perf` sees of a network is a plugin's
-//! table: only `ofi raw` loads a libfabric. `ofi emu` only sets variables for others; `ofi doctor` loads
+//! table: only `ofi raw` and `ofi pair` load a libfabric. `ofi emu` only sets variables for others; `ofi doctor` loads
 //! plugins in processes of their own alone.
 
 mod abi;
@@ -29,6 +30,7 @@ mod coord;
 mod doctor;
 mod emu;
 mod explain;
+mod pair;
 mod perf;
 mod raw;
 mod report;
@@ -60,6 +62,7 @@ pub fn run() -> ExitCode {
         cli::Command::Emu(args) => emu::run(&args),
         cli::Command::Doctor(args) => doctor::run(&args),
         cli::Command::Explain(args) => explain::run(&args),
+        cli::Command::Pair(args) => pair::run(&args),
         cli::Command::DoctorProbe(args) => doctor::run_child(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),
     }

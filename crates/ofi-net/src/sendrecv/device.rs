@@ -96,6 +96,10 @@ impl Device {
         format!("device {}: {name}, {speed} Mb/s", self.index)
     }
 
+    pub(crate) const fn info(&self) -> &InfoBuf {
+        &self.info
+    }
+
     pub(crate) const fn properties(&self) -> &Properties {
         &self.properties
     }

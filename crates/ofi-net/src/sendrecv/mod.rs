@@ -24,7 +24,7 @@ use crate::traffic::{Said, TrafficClass};
 use core::mem;
 use device::{Device, Opening};
 use domain::{Domain, Seat};
-use efa_fabric::Library;
+use efa_fabric::{InfoBuf, Library};
 use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
 use std::sync::Arc;
 
@@ -92,6 +92,10 @@ impl SendRecv {
 
     pub(crate) fn properties(&self, dev: usize) -> Result<&Properties, NetError> {
         Ok(self.device(dev)?.properties())
+    }
+
+    pub(crate) fn info(&self, dev: usize) -> Result<&InfoBuf, NetError> {
+        Ok(self.device(dev)?.info())
     }
 
     pub(crate) fn domains(&self, dev: usize) -> Result<usize, NetError> {

@@ -71,7 +71,7 @@ pub(crate) enum Down {
     Gathered(Vec<Vec<u8>>),
 }
 
-const JSON: u8 = b'J';
+pub(crate) const JSON: u8 = b'J';
 const GATHER: u8 = b'G';
 
 pub(crate) fn send_up(to: &mut impl Write, up: &Up) -> io::Result<()> {
@@ -126,7 +126,7 @@ fn split(mut flat: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     }
 }
 
-fn write_frame(to: &mut impl Write, kind: u8, payload: &[u8]) -> io::Result<()> {
+pub(crate) fn write_frame(to: &mut impl Write, kind: u8, payload: &[u8]) -> io::Result<()> {
     let mut frame = Vec::with_capacity(payload.len() + 5);
     frame.extend_from_slice(&length(payload)?.to_le_bytes());
     frame.push(kind);
@@ -135,7 +135,7 @@ fn write_frame(to: &mut impl Write, kind: u8, payload: &[u8]) -> io::Result<()> 
 }
 
 /// Memory grows with what has arrived, not with what a length claims.
-fn read_frame(from: &mut impl Read, limit: usize) -> io::Result<(u8, Vec<u8>)> {
+pub(crate) fn read_frame(from: &mut impl Read, limit: usize) -> io::Result<(u8, Vec<u8>)> {
     let mut head = [0; 5];
     from.read_exact(&mut head)?;
     let [a, b, c, d, kind] = head;

@@ -91,3 +91,47 @@ fn a_running_process_is_looked_at() {
         "{text}"
     );
 }
+
+#[test]
+fn emulated_instances_are_healthy_unless_a_nic_is_missing() {
+    let beside = Path::new(env!("CARGO_BIN_EXE_ofi")).parent().unwrap();
+    let files = ["libefa_emu_fi.so", "deps/libefa_emu_fi.so"].map(|file| beside.join(file));
+    // Any file will do for what is looked at: the provider is found, and not loaded.
+    let provider = files
+        .iter()
+        .find(|file| file.exists())
+        .map_or_else(|| "/proc/self/exe".into(), Clone::clone);
+    let dir = tempfile::tempdir().unwrap();
+    plugin(dir.path(), "return 0;");
+    for (shape, says) in [
+        ("p5", "verdict: healthy"),
+        ("trn1", "verdict: healthy"),
+        ("custom:nics=28,product=p5.48xlarge", "OFI-D309"),
+        (
+            "custom:nics=7,product=trn1.32xlarge",
+            "7 of 8 EFAs are attached",
+        ),
+    ] {
+        let ran = Command::new(env!("CARGO_BIN_EXE_ofi"))
+            .args(["emu", "--shape", shape, "--provider"])
+            .arg(&provider)
+            .arg(env!("CARGO_BIN_EXE_ofi"))
+            .args([
+                "doctor",
+                "--for",
+                "nccl",
+                "--nccl-version",
+                "2.18.3",
+                "--no-load",
+            ])
+            .env("LD_LIBRARY_PATH", dir.path())
+            .env_remove("NCCL_NET_PLUGIN")
+            .env_remove("NCCL_NET")
+            .env_remove("FI_PROVIDER")
+            .output()
+            .unwrap();
+        let text = said(&ran);
+        assert_eq!(ran.status.code(), Some(0), "{shape}: {text}");
+        assert!(text.contains(says), "{shape}: {text}");
+    }
+}

@@ -1,0 +1,128 @@
+//! What failed where, and the ranked causes: rows of `data/causes.csv`.
+
+use core::fmt;
+
+use crate::doctor::rows::rows;
+
+const TABLE: &str = include_str!("data/causes.csv");
+
+/// How far two hosts came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The control connection.
+    Meet,
+    /// What both are.
+    Agree,
+    /// The transport of this host.
+    Start,
+    /// Communicators over libfabric.
+    Connect,
+    /// Messages.
+    Data,
+    /// Messages came, with other bytes.
+    Bytes,
+    /// The control connection ended.
+    Peer,
+}
+
+impl Stage {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Meet => "meet",
+            Self::Agree => "agree",
+            Self::Start => "start",
+            Self::Connect => "connect",
+            Self::Data => "data",
+            Self::Bytes => "bytes",
+            Self::Peer => "peer",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) stage: Stage,
+    pub(super) what: String,
+}
+
+impl Failure {
+    pub(super) fn new(stage: Stage, what: impl fmt::Display) -> Self {
+        let what = what.to_string();
+        Self { stage, what }
+    }
+}
+
+/// What is known when it fails.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Of libfabric; empty before there is one.
+    pub(super) provider: String,
+    /// Whether both ends are on one host; `None` before they have met.
+    pub(super) is_same_host: Option<bool>,
+}
+
+/// Causes of a failure, the likeliest first.
+pub(super) fn ranked(failure: &Failure, place: &Place) -> Vec<String> {
+    let kind = match place.provider.split([';', '-']).next().unwrap_or_default() {
+        "efa" => "efa",
+        "tcp" | "net" | "sockets" | "udp" => "tcp",
+        "shm" | "sm2" => "shm",
+        _ => "any",
+    };
+    let fits_place = |at: &str| match (at, place.is_same_host) {
+        ("same", known) => known == Some(true),
+        ("other", known) => known != Some(true),
+        _ => true,
+    };
+    let of = rows::<5>(TABLE).filter(|[stage, provider, at, ..]| {
+        let is_provider = *provider == "any" || *provider == kind;
+        *stage == failure.stage.name() && is_provider && fits_place(at)
+    });
+    of.map(|[_, _, _, text, source]| format!("{text} [{source}]"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failure, Place, Stage, TABLE, ranked};
+    use crate::doctor::rows::{lines, rows};
+
+    #[test]
+    fn every_line_is_a_row_of_a_stage() {
+        let stages = ["meet", "agree", "start", "connect", "data", "bytes", "peer"];
+        let rows: Vec<[&str; 5]> = rows(TABLE).collect();
+        assert_eq!(lines(TABLE).count(), rows.len());
+        for [stage, provider, place, text, source] in rows {
+            assert!(
+                stages.contains(&stage) && ["efa", "tcp", "shm", "any"].contains(&provider),
+                "{text}"
+            );
+            assert!(
+                ["same", "other", "any"].contains(&place) && !source.is_empty(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_security_group_comes_first_between_hosts_with_efa() {
+        let failure = Failure::new(Stage::Connect, "no answer");
+        let place = |provider: &str, same| Place {
+            provider: provider.to_owned(),
+            is_same_host: Some(same),
+        };
+        let first = |place: &Place| ranked(&failure, place)[0].clone();
+        assert!(first(&place("efa", false)).contains("security group"));
+        assert!(first(&place("efa", true)).contains("its own NIC"));
+        assert!(first(&place("tcp;ofi_rxm", false)).contains("docker0"));
+        assert!(first(&place("shm", false)).contains("another host"));
+        assert!(!ranked(&failure, &Place::default()).is_empty());
+    }
+}

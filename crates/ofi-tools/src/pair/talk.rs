@@ -1,0 +1,268 @@
+//! The control connection: who is there, handles, steps. Frames are those of `ofi perf`; what they hold
+//! comes from whoever reaches the port, and is bounded and checked.
+
+use core::time::Duration;
+use std::io;
+use std::net::TcpListener;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::cause::{Failure, Stage};
+use crate::coord::frame::{JSON, read_frame, write_frame};
+use crate::coord::stream::{Address, Stream};
+use crate::report::out;
+
+/// First word of a hello.
+const MAGIC: &str = "ofi-pair";
+/// Raised when what follows changes.
+const PROTOCOL: u32 = 1;
+const FRAME_MAX: usize = 64 << 10;
+/// How long a stranger may take to say who it is.
+const STRANGER: Duration = Duration::from_secs(3);
+const POLL: Duration = Duration::from_millis(20);
+/// Strangers that are told of.
+const TOLD: usize = 3;
+
+/// Who one side is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    magic: String,
+    protocol: u32,
+    pub(super) version: String,
+    pub(super) host: String,
+    /// The same for every process of a host, another after a restart.
+    pub(super) boot: String,
+    /// RDMA or SENDRECV.
+    pub(super) speaks: String,
+    pub(super) devices: Vec<DeviceSaid>,
+}
+
+/// A device: provider and names of its rails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct DeviceSaid {
+    pub(super) provider: String,
+    pub(super) rails: Vec<String>,
+}
+
+impl Hello {
+    pub(super) fn new(speaks: String, devices: Vec<DeviceSaid>) -> Self {
+        let read = |file: &str| {
+            std::fs::read_to_string(file)
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
+        Self {
+            magic: MAGIC.to_owned(),
+            protocol: PROTOCOL,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: read("/proc/sys/kernel/hostname"),
+            boot: read("/proc/sys/kernel/random/boot_id"),
+            speaks,
+            devices,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Frame {
+    Hello(Hello),
+    /// A connection handle.
+    Handle(Vec<u8>),
+    /// Both have come here; with a number to tell.
+    Step(String, f64),
+    Failed(String),
+}
+
+/// The connection.
+#[derive(Debug)]
+pub(super) struct Talk {
+    stream: Stream,
+}
+
+impl Talk {
+    /// Goes to the other side, which may not be there yet.
+    pub(super) fn connect(
+        address: &Address,
+        limit: Duration,
+        hello: &Hello,
+    ) -> Result<(Self, Hello), Failure> {
+        let waiting = || out::error_line(&format!("ofi pair: waiting for {address}"));
+        let stream = Stream::connect(address, limit, waiting)
+            .map_err(|e| Failure::new(Stage::Meet, format_args!("{address}: {e}")))?;
+        let mut talk = Self { stream };
+        talk.bound(limit)?;
+        talk.send(&Frame::Hello(hello.clone()))?;
+        let theirs = match talk.receive() {
+            Ok(Frame::Hello(theirs)) => theirs,
+            Ok(Frame::Failed(why)) => return Err(Failure::new(Stage::Peer, why)),
+            Ok(_) => {
+                return Err(Failure::new(
+                    Stage::Agree,
+                    "the other side does not say who it is",
+                ));
+            }
+            Err(e) => {
+                let what = format_args!(
+                    "whoever is at {address} does not answer as `ofi pair` does: {}",
+                    e.what
+                );
+                return Err(Failure::new(Stage::Meet, what));
+            }
+        };
+        check(&theirs)?;
+        Ok((talk, theirs))
+    }
+
+    /// Waits for the other side; strangers are turned away.
+    pub(super) fn accept(
+        listener: &TcpListener,
+        limit: Duration,
+        hello: &Hello,
+    ) -> Result<(Self, Hello), Failure> {
+        let failed = |e: io::Error| Failure::new(Stage::Meet, e);
+        listener.set_nonblocking(true).map_err(failed)?;
+        let start = Instant::now();
+        let mut strangers = 0;
+        while start.elapsed() < limit {
+            let stream = match listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::sleep(POLL);
+                    continue;
+                }
+                Err(e) => return Err(failed(e)),
+            };
+            stream.set_nonblocking(false).map_err(failed)?;
+            let mut talk = Self {
+                stream: Stream::Tcp(stream),
+            };
+            match talk.greet(hello) {
+                Ok(theirs) => {
+                    talk.bound(limit)?;
+                    return Ok((talk, theirs));
+                }
+                Err(why) if why.stage == Stage::Agree => return Err(why),
+                Err(why) => {
+                    strangers += 1;
+                    if strangers <= TOLD {
+                        out::error_line(&format!(
+                            "ofi pair: a connection was turned away: {}",
+                            why.what
+                        ));
+                    }
+                }
+            }
+        }
+        let seconds = limit.as_secs_f64();
+        let what = format!("nobody came in {seconds} s ({strangers} strangers were turned away)");
+        Err(Failure::new(Stage::Meet, what))
+    }
+
+    /// The listener's part of the greeting.
+    fn greet(&mut self, hello: &Hello) -> Result<Hello, Failure> {
+        self.bound(STRANGER)?;
+        let Frame::Hello(theirs) = self.receive()? else {
+            return Err(Failure::new(Stage::Peer, "it does not say who it is"));
+        };
+        if theirs.magic != MAGIC {
+            return Err(Failure::new(Stage::Peer, "it is no `ofi pair`"));
+        }
+        self.send(&Frame::Hello(hello.clone()))?;
+        check(&theirs)?;
+        Ok(theirs)
+    }
+
+    fn bound(&self, limit: Duration) -> Result<(), Failure> {
+        let set = self.stream.set_read_timeout(Some(limit));
+        let set = set.and_then(|()| self.stream.set_write_timeout(Some(limit)));
+        set.map_err(|e| Failure::new(Stage::Peer, e))
+    }
+
+    fn send(&mut self, frame: &Frame) -> Result<(), Failure> {
+        let bytes = serde_json::to_vec(frame).map_err(|e| Failure::new(Stage::Peer, e))?;
+        write_frame(&mut self.stream, JSON, &bytes).map_err(|e| ended(&e))
+    }
+
+    fn receive(&mut self) -> Result<Frame, Failure> {
+        let (_, bytes) = read_frame(&mut self.stream, FRAME_MAX).map_err(|e| ended(&e))?;
+        serde_json::from_slice(&bytes)
+            .map_err(|e| Failure::new(Stage::Peer, format_args!("garbage: {e}")))
+    }
+
+    /// Each gives a handle and gets the other's.
+    pub(super) fn swap_handles(&mut self, mine: &[u8; 128]) -> Result<[u8; 128], Failure> {
+        self.send(&Frame::Handle(mine.to_vec()))?;
+        let bytes = match self.receive()? {
+            Frame::Handle(bytes) => bytes,
+            other => return Err(out_of_step(other)),
+        };
+        let len = bytes.len();
+        let whole = |_| Failure::new(Stage::Peer, format_args!("a handle of {len} bytes"));
+        bytes.try_into().map_err(whole)
+    }
+
+    /// Waits until both are here; each gives a number and gets the other's.
+    pub(super) fn step(&mut self, name: &str, mine: f64) -> Result<f64, Failure> {
+        self.send(&Frame::Step(name.to_owned(), mine))?;
+        match self.receive()? {
+            Frame::Step(theirs, number) if theirs == name => Ok(number),
+            other => Err(out_of_step(other)),
+        }
+    }
+
+    /// Tells the other side why this one gives up. That may not reach it any more.
+    pub(super) fn failed(&mut self, why: &str) {
+        drop(self.send(&Frame::Failed(why.to_owned())));
+    }
+}
+
+fn check(theirs: &Hello) -> Result<(), Failure> {
+    if theirs.magic != MAGIC {
+        return Err(Failure::new(
+            Stage::Meet,
+            "whoever is there is no `ofi pair`",
+        ));
+    }
+    if theirs.protocol != PROTOCOL {
+        let what = format!(
+            "this is version {} (protocol {PROTOCOL}), {} has {} (protocol {})",
+            env!("CARGO_PKG_VERSION"),
+            printable(&theirs.host),
+            printable(&theirs.version),
+            theirs.protocol
+        );
+        return Err(Failure::new(Stage::Agree, what));
+    }
+    Ok(())
+}
+
+/// A text of the other side, for people.
+pub(super) fn printable(text: &str) -> String {
+    let shown = text.chars().take(120);
+    shown
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+fn ended(error: &io::Error) -> Failure {
+    let what = match error.kind() {
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::BrokenPipe => "the connection ended".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".to_owned(),
+        _ => error.to_string(),
+    };
+    Failure::new(Stage::Peer, what)
+}
+
+fn out_of_step(frame: Frame) -> Failure {
+    match frame {
+        Frame::Failed(why) => Failure::new(
+            Stage::Peer,
+            format_args!("the other side: {}", printable(&why)),
+        ),
+        _ => Failure::new(Stage::Peer, "the other side is out of step"),
+    }
+}
