@@ -1,12 +1,15 @@
 //! What the engine costs in instructions, held against `docs/hot-path.md`.
 //!
-//! `crates/ofi-rdma/examples/hot_path` runs once for each case under callgrind, which counts what is
-//! executed: the same number on a busy machine and on a quiet one. The numbers depend on the compiler,
-//! so that the page names it; another one is given [`OTHER_COMPILER`].
+//! `crates/ofi-rdma/examples/hot_path`, and those of ofi-imm and ofi-pools, run once for each case
+//! under callgrind, which counts what is executed: the same number on a busy machine and on a quiet one. The
+//! numbers depend on the compiler, so that the page names it; another one is given [`OTHER_COMPILER`].
+
+mod loops;
 
 use core::fmt::Write as _;
 use core::time::Duration;
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -44,7 +47,61 @@ const fn case(name: &'static str, what: &'static str, rails: u8, limit: Option<f
     }
 }
 
-const CASES: [Case; 22] = [
+/// An example: its cases, and one more, `frame`, that is the measuring itself.
+struct Suite {
+    package: &'static str,
+    example: &'static str,
+    cases: &'static [Case],
+}
+
+impl Suite {
+    /// What is run.
+    fn program(&self, here: &Workspace) -> PathBuf {
+        here.target.join("release/examples").join(self.example)
+    }
+}
+
+const SUITES: [Suite; 3] = [
+    Suite {
+        package: "ofi-rdma",
+        example: "hot_path",
+        cases: &ENGINE,
+    },
+    Suite {
+        package: "ofi-imm",
+        example: "imm_instructions",
+        cases: &WORD,
+    },
+    Suite {
+        package: "ofi-pools",
+        example: "instructions",
+        cases: &POOLS,
+    },
+];
+
+const WORD: [Case; 2] = [
+    case(
+        "imm",
+        "immediate: encoded, checked, its three parts",
+        0,
+        Some(16.0),
+    ),
+    case("imm_hand", "the same by hand", 0, None),
+];
+
+const POOLS: [Case; 9] = [
+    case("take", "buffer out of a freelist", 0, Some(18.0)),
+    case("give", "buffer into a freelist", 0, Some(18.0)),
+    case("insert", "value into a table", 0, None),
+    case("remove", "value out of a table", 0, None),
+    case("get", "value of a table by its key", 0, None),
+    case("id_alloc", "id out of a pool, 64 at rest", 0, None),
+    case("id_free", "id into a pool", 0, None),
+    case("mr_last", "registration, the last hit", 0, Some(15.0)),
+    case("mr_random", "registration, one of 10 000", 0, None),
+];
+
+const ENGINE: [Case; 22] = [
     case("isend1", "isend to the post, 1 stripe", 1, Some(300.0)),
     case(
         "isend4",
@@ -109,7 +166,7 @@ pub(crate) fn run(here: &Workspace, options: &[&str]) -> Result<()> {
         let text = rewritten(&page, &table(&measured, &compiler))?;
         fs::write(&path, text).with_context(|| PAGE.to_owned())?;
         println!("hot: {PAGE} written");
-        return Ok(());
+        return loops::write(here, &SUITES[0].program(here));
     }
     let faults = compare(&page, &measured, &compiler)?;
     ensure!(
@@ -131,12 +188,22 @@ fn compiler() -> Result<String> {
     Ok(version.trim().to_owned())
 }
 
+/// All cases, in the order of the page.
+fn cases() -> impl Iterator<Item = &'static Case> {
+    SUITES.iter().flat_map(|suite| suite.cases)
+}
+
 /// Instructions of each case, above those of the measuring itself and of the port.
 fn measure(here: &Workspace) -> Result<Vec<f64>> {
-    let package = ["build", "--release", "--package", "ofi-rdma"];
-    let example = ["--example", "hot_path"];
+    let suites = SUITES.iter().map(|suite| measure_suite(here, suite));
+    Ok(suites.collect::<Result<Vec<_>>>()?.concat())
+}
+
+fn measure_suite(here: &Workspace, suite: &Suite) -> Result<Vec<f64>> {
+    let package = ["build", "--release", "--package", suite.package];
+    let example = ["--example", suite.example];
     here.cargo(&[&package[..], &example[..]].concat()).run()?;
-    let program = here.target.join("release/examples/hot_path");
+    let program = suite.program(here);
     let one = |name: &str| -> Result<f64> {
         let line = [
             "--tool=callgrind",
@@ -149,11 +216,24 @@ fn measure(here: &Workspace) -> Result<Vec<f64>> {
         cost(&output).with_context(|| format!("case {name}"))
     };
     let frame = one("frame")?;
-    let rail = one("rail")? - frame;
-    CASES
-        .iter()
-        .map(|case| Ok(one(case.name)? - frame - f64::from(case.rails) * rail))
-        .collect()
+    let has_rail = suite.cases.iter().any(|case| case.rails > 0);
+    let rail = if has_rail { one("rail")? - frame } else { 0.0 };
+    let above = |case: &Case| Ok(one(case.name)? - frame - f64::from(case.rails) * rail);
+    suite.cases.iter().map(above).collect()
+}
+
+/// What the page says of a case: its instructions.
+pub(crate) fn written(here: &Workspace, name: &str) -> Option<f64> {
+    let page = fs::read_to_string(here.root.join(PAGE)).ok()?;
+    let (_, rest) = page.split_once(BEGIN)?;
+    number_of(rest, name)
+}
+
+/// The number in the row of a case.
+fn number_of(block: &str, name: &str) -> Option<f64> {
+    let start = format!("| `{name}` |");
+    let row = block.lines().find(|line| line.starts_with(&start))?;
+    row.rsplit('|').nth(1)?.trim().parse().ok()
 }
 
 /// Instructions of one operation, from what callgrind and the program print.
@@ -173,7 +253,7 @@ fn cost(output: &str) -> Result<f64> {
 fn table(measured: &[f64], compiler: &str) -> String {
     let mut text =
         format!("{compiler}, x86-64\n\n| case | what | target | measured |\n|---|---|---|---|\n");
-    for (case, cost) in CASES.iter().zip(measured) {
+    for (case, cost) in cases().zip(measured) {
         let Case {
             name, what, limit, ..
         } = case;
@@ -201,11 +281,8 @@ fn compare(page: &str, measured: &[f64], compiler: &str) -> Result<Vec<String>> 
     let same = block.trim_start().starts_with(compiler);
     let tolerance = if same { SAME_COMPILER } else { OTHER_COMPILER };
     let mut faults = Vec::new();
-    for (case, cost) in CASES.iter().zip(measured) {
-        let start = format!("| `{}` |", case.name);
-        let row = block.lines().find(|line| line.starts_with(&start));
-        let written = row.and_then(|row| row.rsplit('|').nth(1)?.trim().parse::<f64>().ok());
-        let Some(written) = written else {
+    for (case, cost) in cases().zip(measured) {
+        let Some(written) = number_of(block, case.name) else {
             faults.push(format!("{}: {PAGE} has no number", case.name));
             continue;
         };
@@ -229,7 +306,7 @@ mod tests {
         "==7== Callgrind\n10000\n==7== Events    : Ir\n==7== Collected : 1234000\n";
 
     fn page(scale: f64, compiler: &str) -> String {
-        let costs: Vec<f64> = (0..CASES.len()).map(|_| 100.0 * scale).collect();
+        let costs: Vec<f64> = cases().map(|_| 100.0 * scale).collect();
         rewritten(
             &format!("top\n{BEGIN}old\n{END}bottom\n"),
             &table(&costs, compiler),
@@ -248,19 +325,19 @@ mod tests {
     fn worse_is_told_and_as_good_is_not() {
         let written = page(1.0, "rustc 1");
         let at = |cost: f64, compiler: &str| {
-            compare(&written, &vec![cost; CASES.len()], compiler).unwrap()
+            compare(&written, &vec![cost; cases().count()], compiler).unwrap()
         };
         assert_eq!(at(101.9, "rustc 1"), [""; 0]);
         assert_eq!(at(90.0, "rustc 1"), [""; 0]);
-        assert_eq!(at(102.1, "rustc 1").len(), CASES.len());
+        assert_eq!(at(102.1, "rustc 1").len(), cases().count());
         assert_eq!(at(109.0, "rustc 2"), [""; 0], "another compiler");
-        assert_eq!(at(111.0, "rustc 2").len(), CASES.len());
+        assert_eq!(at(111.0, "rustc 2").len(), cases().count());
     }
 
     #[test]
     fn a_case_without_a_number_is_told() {
         let written = page(1.0, "rustc 1").replace("`isend1`", "`isend`");
-        let faults = compare(&written, &vec![100.0; CASES.len()], "rustc 1").unwrap();
+        let faults = compare(&written, &vec![100.0; cases().count()], "rustc 1").unwrap();
         assert_eq!(faults, ["isend1: docs/hot-path.md has no number"]);
     }
 

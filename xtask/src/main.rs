@@ -14,7 +14,7 @@
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
 //! * [`programs`]: programs in C on providers; [`soak`]: hours of them
 //! * [`sim`]: simulations; [`fuzz`]: fuzzing; [`traps`]: that tests fail which should; [`coverage`];
-//!   [`hot`]: what the hot path costs
+//!   [`hot`]: what the hot path costs; [`bench`]: all that is measured, and its pages
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
@@ -23,6 +23,7 @@
 )]
 
 mod artifacts;
+mod bench;
 mod coverage;
 mod demo;
 mod elf;
@@ -88,6 +89,8 @@ cargo xtask <command>
   traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
                     --pure: those that need no libfabric
   hot [--update]    instructions of the engine's hot path against docs/hot-path.md, or into it; takes valgrind
+  bench [--quick] [PART...]  all that is measured, into docs/benchmarks.md, docs/hot-path.md and their charts: less than
+                    30 minutes on a quiet machine; parts: micro, raw, hot, pages
   layers            the arrows of ARCHITECTURE.md against cargo metadata
   needed FILE.so    libraries, symbols and glibc of a built plugin
 ";
@@ -124,6 +127,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
         ["traps", names @ ..] => traps::run(&here, names)?,
         ["hot", options @ ..] => hot::run(&here, options)?,
+        ["bench", options @ ..] => bench::run(&here, options)?,
         ["layers"] => layers::run(&here)?,
         ["needed", file] => needed::run(std::path::Path::new(file))?,
         [] | ["help" | "--help" | "-h"] => println!("{USAGE}"),

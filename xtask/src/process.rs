@@ -45,6 +45,15 @@ impl Program {
         self
     }
 
+    /// The same program, started by another: `words` come first.
+    pub(crate) fn under(mut self, words: &[&str]) -> Self {
+        let own = core::iter::once(self.name).chain(self.args);
+        let mut line = words.iter().map(OsString::from).chain(own);
+        self.name = line.next().unwrap_or_default();
+        self.args = line.collect();
+        self
+    }
+
     pub(crate) fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env
             .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
@@ -255,6 +264,8 @@ mod tests {
             .env("P", "tcp;ofi_rxm")
             .line();
         assert_eq!(line, "P='tcp;ofi_rxm' a 'b c' '' 'it'\\''s'");
+        let program = Program::new("a").args(["b"]).under(&["nice", "-n", "5"]);
+        assert_eq!(program.line(), "nice -n 5 a b");
     }
 
     #[test]

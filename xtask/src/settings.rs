@@ -253,18 +253,28 @@ pub(crate) fn has_namespaces() -> bool {
         .succeeds()
 }
 
-/// Runs what follows in a network namespace of its own; without being root, in a user namespace.
+/// Runs what follows in a network namespace of its own.
 fn in_namespace() -> Program {
+    Program::new("unshare").args(namespace_options())
+}
+
+/// A program in a network namespace of its own.
+pub(crate) fn in_namespace_of(program: &Program) -> Program {
+    let unshare = [&["unshare"], namespace_options()].concat();
+    program.clone().under(&unshare)
+}
+
+/// Of `unshare`; without being root, in a user namespace.
+fn namespace_options() -> &'static [&'static str] {
     let is_root = Program::new("id")
         .args(["-u"])
         .output()
         .is_ok_and(|id| id.trim() == "0");
-    let user: &[&str] = if is_root {
-        &[]
+    if is_root {
+        &["--net"]
     } else {
-        &["--user", "--map-root-user"]
-    };
-    Program::new("unshare").args(["--net"]).args(user)
+        &["--net", "--user", "--map-root-user"]
+    }
 }
 
 /// Before 1.18. An unknown version is taken for a newer one.

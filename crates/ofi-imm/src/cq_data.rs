@@ -70,6 +70,7 @@ fn write_lost(f: &mut fmt::Formatter<'_>, shape: &Shape, carried_bytes: usize) -
 }
 
 /// Whether a provider with `carried_bytes` of CQ data carries the whole of `shape`.
+#[inline(always)]
 pub(crate) const fn check(shape: &'static Shape, carried_bytes: usize) -> Result<(), CqDataError> {
     if carried_bytes < shape.bytes() {
         return Err(CqDataError::TooNarrow {
@@ -81,6 +82,7 @@ pub(crate) const fn check(shape: &'static Shape, carried_bytes: usize) -> Result
 }
 
 /// The part of `data` that a provider with `carried_bytes` delivers.
+#[inline(always)]
 pub(crate) const fn carried(data: u64, carried_bytes: usize) -> u64 {
     match carried_bytes {
         0 => 0,
@@ -90,6 +92,7 @@ pub(crate) const fn carried(data: u64, carried_bytes: usize) -> u64 {
 }
 
 /// The word in `data`, cut to what the provider carries and free of foreign bits.
+#[inline(always)]
 pub(crate) const fn take(
     shape: &'static Shape,
     data: u64,

@@ -1,5 +1,5 @@
 //! Registration cache: a hit among 1 to 10^6 regions, random and last, with its release; against
-//! the sorted array with a linear scan of protocol 2g.4 under a mutex, and a `BTreeMap` (which is
+//! the sorted array with a linear scan of protocol 2g.4 under a mutex, and a `BTreeMap` and `rangemap` (which are
 //! right only while ranges do not nest). And a registration with its removal.
 
 #![expect(clippy::unwrap_used, reason = "benchmark")]
@@ -8,13 +8,12 @@
     reason = "the contender locks as the reference does"
 )]
 
-mod ratio;
-
 use core::hint::black_box;
-use criterion::Criterion;
+use ofi_bench::Board;
+use ofi_bench::random::Steps;
 use ofi_pools::mr::Attr;
 use ofi_pools::{Handle, Lookup, MrCache, Released, Request};
-use ratio::Board;
+use rangemap::RangeMap;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -86,103 +85,113 @@ fn acquire(cache: &mut MrCache<u64>, request: &Request) -> Handle {
     }
 }
 
-/// A step through `0..count` that no prefetcher guesses.
-fn next(state: &mut u64, count: u64) -> u64 {
-    *state = state
-        .wrapping_mul(0x5851_f42d_4c95_7f2d)
-        .wrapping_add(0x1405_7b7e_f767_814f);
-    (*state >> 33) % count
+fn hit(cache: &mut MrCache<u64>, nth: u64) {
+    let handle = acquire(cache, &request(nth));
+    let released = cache.release(black_box(handle));
+    assert!(matches!(released, Ok(Released::Held { .. })));
 }
 
-fn hits(criterion: &mut Criterion, board: &Board, count: u64) {
-    let random = format!("hit+release, {count:>7}, random");
-    let last = format!("hit+release, {count:>7}, last");
+fn scanned(scan: &Scan, nth: u64) {
+    let Request { address, bytes, .. } = request(nth);
+    let at = scan.lookup(black_box(address), black_box(bytes)).unwrap();
+    scan.release(black_box(at));
+}
+
+/// End and references, by start.
+type Tree = BTreeMap<u64, (u64, u32)>;
+
+fn in_tree(tree: &mut Tree, nth: u64) {
+    let wanted = black_box(request(nth));
+    let (start, (end, references)) = tree.range_mut(..=wanted.address).next_back().unwrap();
+    assert!(*end >= wanted.address + wanted.bytes);
+    *references += 1;
+    let start = *start;
+    tree.get_mut(&black_box(start)).unwrap().1 -= 1;
+}
+
+/// A look-up alone: its values are not to be changed.
+fn in_ranges(ranges: &RangeMap<u64, u64>, nth: u64) {
+    let wanted = black_box(request(nth));
+    let (range, region) = ranges.get_key_value(&wanted.address).unwrap();
+    assert!(range.end >= wanted.address + wanted.bytes);
+    black_box(region);
+}
+
+fn hits(board: &mut Board, count: u64) {
     let mut cache = filled(count);
-    let mut state = 1;
-    board.run(criterion, (&random, "ofi-pools"), || {
-        let handle = acquire(&mut cache, &request(next(&mut state, count)));
-        assert!(matches!(
-            cache.release(black_box(handle)),
-            Ok(Released::Held { .. })
-        ));
-    });
-    let nth = count - 1;
-    board.run(criterion, (&last, "ofi-pools"), || {
-        let handle = acquire(&mut cache, &request(nth));
-        assert!(matches!(
-            cache.release(black_box(handle)),
-            Ok(Released::Held { .. })
-        ));
-    });
-    let entries = (0..count)
-        .map(|nth| (nth * STRIDE, BYTES / 4096, 1))
-        .collect();
+    let locked = Mutex::new(filled(count));
+    let entries = (0..count).map(|nth| (nth * STRIDE, BYTES / 4096, 1));
     let scan = Scan {
-        entries: Mutex::new(entries),
+        entries: Mutex::new(entries.collect()),
     };
-    board.run(criterion, (&random, "mutex + scan"), || {
-        let wanted = request(next(&mut state, count));
-        let at = scan
-            .lookup(black_box(wanted.address), black_box(wanted.bytes))
-            .unwrap();
-        scan.release(black_box(at));
-    });
-    board.run(criterion, (&last, "mutex + scan"), || {
-        let wanted = request(nth);
-        let at = scan
-            .lookup(black_box(wanted.address), black_box(wanted.bytes))
-            .unwrap();
-        scan.release(black_box(at));
-    });
-    let mut tree: BTreeMap<u64, (u64, u32)> = (0..count)
-        .map(|nth| (nth * STRIDE, (nth * STRIDE + BYTES, 1)))
-        .collect();
-    board.run(criterion, (&random, "BTreeMap, no nesting"), || {
-        let wanted = black_box(request(next(&mut state, count)));
-        let (start, (end, references)) = tree.range_mut(..=wanted.address).next_back().unwrap();
-        assert!(*end >= wanted.address + wanted.bytes);
-        *references += 1;
-        let start = *start;
-        tree.get_mut(&black_box(start)).unwrap().1 -= 1;
-    });
+    let whole = |nth: u64| (nth * STRIDE, (nth * STRIDE + BYTES, 1));
+    let mut tree: Tree = (0..count).map(whole).collect();
+    let range = |nth: u64| (nth * STRIDE..nth * STRIDE + BYTES, nth);
+    let ranges: RangeMap<u64, u64> = (0..count).map(range).collect();
+    for is_random in [true, false] {
+        let mut nth = [const { Steps::new() }; 5].map(|mut steps| {
+            move || match is_random {
+                true => steps.below(count),
+                false => count - 1,
+            }
+        });
+        let [ours, within, scans, trees, maps] = &mut nth;
+        let name = if is_random { "random" } else { "last" };
+        board
+            .group(format!("hit+release, {count:>7}, {name}"))
+            .with("ofi-pools", || hit(&mut cache, ours()))
+            .with("ofi-pools in a mutex", || {
+                hit(&mut locked.lock().unwrap(), within());
+            })
+            .with("mutex + scan", || scanned(&scan, scans()))
+            .with("BTreeMap, no nesting", || in_tree(&mut tree, trees()))
+            .with("rangemap, no nesting", || in_ranges(&ranges, maps()))
+            .run_and_cold();
+    }
 }
 
-fn changes(criterion: &mut Criterion, board: &Board, count: u64) {
-    let group = format!("register+close, {count:>7}");
+fn changes(board: &mut Board, count: u64) {
     let mut cache = filled(count);
-    let mut state = 1;
     let gap = |nth: u64| Request {
         address: nth * STRIDE + BYTES,
         bytes: 4096,
         attr: ATTR,
     };
-    board.run(criterion, (&group, "ofi-pools"), || {
-        let handle = acquire(&mut cache, &gap(next(&mut state, count)));
-        assert!(matches!(
-            cache.release(black_box(handle)),
-            Ok(Released::Last(_))
-        ));
-    });
-    let mut sorted: Vec<(u64, u64, u32)> = (0..count)
-        .map(|nth| (nth * STRIDE, BYTES / 4096, 1))
-        .collect();
-    board.run(criterion, (&group, "sorted Vec"), || {
-        let wanted = black_box(gap(next(&mut state, count)));
-        let at = sorted.partition_point(|entry| entry.0 <= wanted.address);
-        sorted.insert(at, (wanted.address, 1, 1));
-        sorted.remove(black_box(at));
-    });
+    let entry = |nth: u64| (nth * STRIDE, BYTES / 4096, 1);
+    let mut sorted: Vec<(u64, u64, u32)> = (0..count).map(entry).collect();
+    let range = |nth: u64| (nth * STRIDE..nth * STRIDE + BYTES, nth);
+    let mut ranges: RangeMap<u64, u64> = (0..count).map(range).collect();
+    let [mut ours, mut theirs, mut mapped] = [const { Steps::new() }; 3];
+    board
+        .group(format!("register+close, {count:>7}"))
+        .with("ofi-pools", || {
+            let handle = acquire(&mut cache, &gap(ours.below(count)));
+            let released = cache.release(black_box(handle));
+            assert!(matches!(released, Ok(Released::Last(_))));
+        })
+        .with("sorted Vec", || {
+            let wanted = black_box(gap(theirs.below(count)));
+            let at = sorted.partition_point(|entry| entry.0 <= wanted.address);
+            sorted.insert(at, (wanted.address, 1, 1));
+            sorted.remove(black_box(at));
+        })
+        .with("rangemap, no nesting", || {
+            let wanted = black_box(gap(mapped.below(count)));
+            let range = wanted.address..wanted.address + wanted.bytes;
+            ranges.insert(range.clone(), u64::MAX);
+            ranges.remove(black_box(range));
+        })
+        .run();
 }
 
 fn main() {
-    let mut criterion = Criterion::default().configure_from_args();
-    let board = Board::default();
+    let mut board = Board::new("mrcache");
     for count in [1, 100, 10_000, 1_000_000] {
-        hits(&mut criterion, &board, count);
+        if board.is_trial() && count > 10_000 {
+            continue;
+        }
+        hits(&mut board, count);
+        changes(&mut board, count);
     }
-    for count in [100, 10_000, 1_000_000] {
-        changes(&mut criterion, &board, count);
-    }
-    criterion.final_summary();
-    board.print("ofi-pools");
+    board.finish();
 }

@@ -47,6 +47,9 @@
 extern crate alloc;
 
 mod batch;
+#[cfg(feature = "bench-window")]
+#[doc(hidden)]
+pub mod bench_window;
 mod comm;
 mod comms;
 mod config;

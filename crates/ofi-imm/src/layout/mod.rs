@@ -47,11 +47,13 @@ pub trait Layout {
 }
 
 /// A 32-bit word as CQ data.
+#[inline(always)]
 pub(crate) const fn wide_word(word: u32) -> u64 {
     word as u64
 }
 
 /// The low half of a word.
+#[inline(always)]
 pub(crate) const fn low_word(data: u64) -> u32 {
     let [a, b, c, d, ..] = data.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
@@ -76,6 +78,7 @@ macro_rules! cq_data_conversions {
         ///
         /// # Errors
         /// [`CqDataError::TooNarrow`] when the provider would cut the word.
+        #[inline]
         pub const fn to_cq_data(word: $word, cq_data_size: usize) -> Result<u64, CqDataError> {
             match cq_data::check(Self::SHAPE_REF, cq_data_size) {
                 Ok(()) => Ok($widen(word)),
@@ -90,6 +93,7 @@ macro_rules! cq_data_conversions {
         /// # Errors
         /// [`CqDataError::TooNarrow`] when the provider cuts the word,
         /// [`CqDataError::ForeignBits`] when more than the word was carried.
+        #[inline]
         pub const fn from_cq_data(data: u64, cq_data_size: usize) -> Result<$word, CqDataError> {
             match cq_data::take(Self::SHAPE_REF, data, cq_data_size) {
                 Ok(word) => Ok($narrow(word)),

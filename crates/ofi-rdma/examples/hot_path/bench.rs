@@ -16,16 +16,22 @@ pub(crate) const LONG: u32 = 1 << 20;
 /// What takes a post, called through a pointer as a provider is.
 type Take = fn(&mut Taken, &Post) -> Outcome;
 
+/// Operations that a rail has at a time, at most.
+const ROOM: usize = 256;
+
 /// Tokens of what was posted and has not completed.
-#[derive(Default)]
 pub(crate) struct Taken {
-    pub(crate) tokens: [Option<Token>; 8],
+    pub(crate) tokens: [Option<Token>; ROOM],
     pub(crate) len: usize,
+}
+
+impl Taken {
+    pub(crate) const EMPTY: [Option<Token>; ROOM] = [const { None }; ROOM];
 }
 
 fn take(taken: &mut Taken, post: &Post) -> Outcome {
     black_box(post.wire());
-    taken.tokens[taken.len & 7] = Some(post.token());
+    taken.tokens[taken.len % ROOM] = Some(post.token());
     taken.len += 1;
     Outcome::Accepted
 }
@@ -39,7 +45,10 @@ pub(crate) struct Null {
 impl Null {
     pub(crate) fn new() -> Self {
         Self {
-            taken: Taken::default(),
+            taken: Taken {
+                tokens: Taken::EMPTY,
+                len: 0,
+            },
             take: black_box(take),
         }
     }

@@ -23,7 +23,7 @@ use core::hint::black_box;
 use ofi_rdma::limits::EP_NAME_BYTES;
 use ofi_rdma::{Lane, RailPort, Target, Test};
 
-use bench::{Bench, Comm, LONG, imm};
+use bench::{Bench, Comm, LONG, Taken, imm};
 
 /// Operations measured, but for cases that say otherwise.
 const ROUNDS: u64 = 10_000;
@@ -126,7 +126,7 @@ fn local() -> u64 {
         let (bytes, used) = bench.ctrl(&comm, LONG);
         bench.engine.on_control(&bytes[..used]);
         let req = bench.isend(&mut comm, LONG);
-        let tokens = core::mem::take(&mut bench.port.taken.tokens);
+        let tokens = core::mem::replace(&mut bench.port.taken.tokens, Taken::EMPTY);
         bench.port.taken.len = 0;
         for token in tokens.into_iter().flatten() {
             measured(|| bench.engine.on_local(black_box(token)));
