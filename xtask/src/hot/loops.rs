@@ -211,7 +211,7 @@ fn position(row: &str, last: u32) -> Option<(u32, u64)> {
 fn shortened(path: &str, root: &str) -> String {
     let ours = path
         .strip_prefix(root)
-        .map(|rest| rest.trim_start_matches('/'));
+        .and_then(|rest| rest.strip_prefix('/'));
     let ours = ours.or_else(|| path.starts_with("crates/").then_some(path));
     ours.map_or_else(|| CORE.to_owned(), str::to_owned)
 }
