@@ -50,7 +50,7 @@ pub(crate) fn run(here: &Workspace, options: &[&str]) -> Result<()> {
             "micro" => micro::run(&bench)?,
             "raw" => raw::run(&bench)?,
             "hot" => hot::run(here, &["--update"])?,
-            _ => page::write(here, &Results::read(&bench.out)?)?,
+            _ => page::write(here, &Results::read(&bench.out)?, is_quick)?,
         }
     }
     Ok(())

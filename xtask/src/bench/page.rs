@@ -36,14 +36,20 @@ const BOARDS: [(&str, &str); 10] = [
 ];
 
 /// Writes all of it.
-pub(super) fn write(here: &Workspace, results: &Results) -> Result<()> {
+pub(super) fn write(here: &Workspace, results: &Results, is_quick: bool) -> Result<()> {
     let path = here.root.join(PAGE);
     let page = fs::read_to_string(&path).with_context(|| PAGE.to_owned())?;
     let (before, rest) = page.split_once(BEGIN).context("the page has no mark")?;
     let (_, after) = rest
         .split_once(END)
         .context("the page has no second mark")?;
-    let measured = measured(here, results)?;
+    let mut measured = measured(here, results)?;
+    if is_quick {
+        measured.insert_str(
+            0,
+            "Short rounds (`--quick`): to see that it works, not to be quoted.\n",
+        );
+    }
     fs::write(&path, format!("{before}{BEGIN}\n{measured}\n{END}{after}"))?;
     let ratios = chart::draw(
         "Contenders of the reference's algorithms and of others, over ours",
@@ -94,7 +100,9 @@ fn machine(here: &Workspace) -> Result<String> {
         let program = Program::new(name).args(args).dir(&here.root);
         Ok(program.output()?.trim().to_owned())
     };
+    // Without what its builder appended.
     let kernel = said("uname", &["-sr"])?;
+    let kernel = kernel.split('-').next().unwrap_or("an unknown kernel");
     let rustc = said("rustc", &["--version"])?;
     let commit = said("git", &["rev-parse", "--short", "HEAD"])?;
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
