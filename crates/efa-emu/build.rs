@@ -3,6 +3,11 @@
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,relro,-z,now,-z,defs");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,relro,-z,now");
+    // A sanitizer's symbols are in the program that loads us.
+    let flags = std::env::var_os("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if !flags.to_string_lossy().contains("sanitizer=") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,defs");
+    }
     println!("cargo::rerun-if-changed=build.rs");
 }

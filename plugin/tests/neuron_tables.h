@@ -44,7 +44,7 @@ static inline void finish(struct net *net)
 {
     int result = net_end(net);
     CHECK(result <= 0, "the end gave %d: %s", result, last_warning);
-    CHECK(dlclose(net->library) == 0, "%s", dlerror());
+    unload(net->library);
 }
 
 static inline int net_isend(struct net *net, void *comm, void *data, int size, void *mr, void **req)

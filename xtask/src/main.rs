@@ -12,7 +12,8 @@
 //!   [`emulated`]: the same on emulated EFAs, and [`seeds`] any number of them; [`demo`]: the first thing to try
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
-//! * [`programs`]: programs in C on providers; [`soak`]: hours of them
+//! * [`programs`]: programs in C on providers; [`soak`]: hours of them; [`kills`]: peers that
+//!   are killed at each stage; [`sanitize`]: under sanitizers
 //! * [`sim`]: simulations; [`fuzz`]: fuzzing; [`traps`]: that tests fail which should; [`coverage`];
 //!   [`hot`]: what the hot path costs; [`bench`]: all that is measured, and its pages
 #![forbid(unsafe_code)]
@@ -30,11 +31,13 @@ mod elf;
 mod emulated;
 mod fuzz;
 mod hot;
+mod kills;
 mod layers;
 mod libfabric;
 mod needed;
 mod process;
 mod programs;
+mod sanitize;
 mod seeds;
 mod settings;
 mod setup;
@@ -81,6 +84,10 @@ cargo xtask <command>
       --minutes M     so long (60)
       --kill-every S  seconds between two kills of the peer (60)
       --all           on every libfabric that is found, not only on the newest
+  kills [--on NAME] a peer is killed or stopped at each stage of its life, with 1, 64 and 128 requests in flight, on each
+                    provider of each libfabric, or those whose name (tcp-2.5.1) contains NAME
+  asan, tsan        the plugin and the emulated EFA under a sanitizer of the nightly toolchain, driven from C, over TCP and
+                    EFA; first a mistake on purpose that has to be seen
   fuzz [TARGET...]  the fuzz targets, each for a minute, with the executions; takes a nightly and a C++ compiler
       --minutes M     so long each (--seconds S)
       --merge         keep in fuzz/corpus what was learned, as few files as do
@@ -120,6 +127,9 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         }
         ["seeds", options @ ..] => seeds::run(&here, options)?,
         ["sim", options @ ..] => sim::run(&here, options)?,
+        ["kills", options @ ..] => kills::run(&here, options)?,
+        ["asan"] => sanitize::run(&here, sanitize::ADDRESS)?,
+        ["tsan"] => sanitize::run(&here, sanitize::THREAD)?,
         ["soak", options @ ..] => soak::run(&here, options)?,
         ["fuzz", options @ ..] => fuzz::run(&here, options)?,
         ["coverage", options @ ..] => coverage::run(&here, options)?,

@@ -110,6 +110,18 @@ fn a_peer_killed_at_any_stage_is_an_error_within_the_deadline() {
     run("killed", &[], &PATIENT);
 }
 
+/// Two cells of the matrix that `cargo xtask kills` runs whole.
+#[test]
+fn with_many_requests_in_flight_a_killed_or_stopped_peer_is_an_error_within_the_deadline() {
+    run("kills", &["sending", "KILL", "64"], &PATIENT);
+    run("kills", &["receiving", "STOP", "128"], &PATIENT);
+}
+
+#[test]
+fn threads_with_connections_of_their_own_share_a_device() {
+    run("threads", &["3"], &[]);
+}
+
 #[test]
 fn a_peer_killed_at_any_stage_of_sendrecv_is_an_error_within_the_deadline() {
     let [connect, stall] = PATIENT;
