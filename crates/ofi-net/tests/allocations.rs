@@ -8,9 +8,10 @@ mod common;
 use common::{
     Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, until, wait,
 };
+use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use ofi_net::{CommWord, Config, LocalMemory, RemoteMemory, ReqWord, Transport};
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::System;
 
 thread_local! {
     /// Allocations of this thread, while they are counted.
@@ -126,20 +127,20 @@ impl Pair {
     fn one_sided(&mut self) {
         let (a, b) = (&self.a.net, &self.b.net);
         let (mut here, there) = (local(&mut self.source), exposed(b, &mut self.sink));
-        // SAFETY: both buffers live as long as the pair.
         let write = until("iwrite", || {
+            // SAFETY: both buffers live as long as the pair.
             unsafe { a.iwrite(self.comms.0, here, there) }.unwrap()
         });
         wait(a, write);
-        // SAFETY: as above.
         let inline = until("iwriteInline", || {
+            // SAFETY: as above.
             unsafe { a.iwrite_inline(self.comms.0, &[1, 2, 3], there) }.unwrap()
         });
         wait(a, inline);
         here = local(&mut self.sink);
         let there = exposed(a, &mut self.source);
-        // SAFETY: as above.
         let read = until("iread", || {
+            // SAFETY: as above.
             unsafe { b.iread(self.comms.1, here, there) }.unwrap()
         });
         wait(b, read);

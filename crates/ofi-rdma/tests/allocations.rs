@@ -5,8 +5,9 @@
 mod bench;
 
 use bench::{Bench, Comm, LONG, imm};
+use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::System;
 
 thread_local! {
     /// Allocations of this thread, while they are counted.
