@@ -49,8 +49,7 @@ pub(crate) const ADDRESS: Sanitizer = Sanitizer {
         &["pair", "6", "6"],
         &["pair", "4", "4"],
         &["onesided", "6"],
-        &["optional", "6"],
-        &["badhandle"],
+        &["threads", "3"],
     ],
 };
 
