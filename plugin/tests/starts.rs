@@ -186,7 +186,16 @@ fn run(plugin: &Path, start: &Start<'_>) {
     let settings = settings.iter().map(named);
     let change = |command: &mut Command| {
         // No file tree of an instance: what is nearest to the NICs is this machine's.
-        command.env_remove("OFI_NCCL_PROTOCOL").envs(settings);
+        command.env_remove("OFI_NCCL_PROTOCOL");
+        let settings: Vec<_> = settings.collect();
+        // Both names at once would be a warning of their own.
+        if settings
+            .iter()
+            .any(|(name, _)| name == "OFI_NCCL_LIBFABRIC_PATH")
+        {
+            command.env_remove("OFI_LIBFABRIC_PATH");
+        }
+        command.envs(settings);
     };
     let plugins: [PathBuf; 1] = [plugin.into()];
     harness::run_on(provider, (&plugins, "start", &arguments), change);

@@ -79,32 +79,58 @@ impl Log for NoLog {
     fn log(&self, _: Level, _: Subsys, _: &'static str, _: u32, _: &str) {}
 }
 
-/// Passes on each line once: for work that is done twice and may say the same twice.
-pub(crate) struct Once<'a> {
+/// Keeps lines back until it is known whether they matter: of an attempt that may be followed by
+/// another one, which says the same again.
+pub(crate) struct Held<'a> {
     log: &'a dyn Log,
-    said: Mutex<HashSet<String>>,
+    lines: Mutex<Vec<Line>>,
 }
 
-impl<'a> Once<'a> {
+struct Line {
+    level: Level,
+    subsys: Subsys,
+    file: &'static str,
+    line: u32,
+    text: String,
+}
+
+impl<'a> Held<'a> {
     pub(crate) fn new(log: &'a dyn Log) -> Self {
         Self {
             log,
-            said: Mutex::default(),
+            lines: Mutex::default(),
+        }
+    }
+
+    /// Writes the lines of all of these in order, each text once.
+    pub(crate) fn release<const N: usize>(held: [Self; N]) {
+        let mut said = HashSet::new();
+        for Self { log, lines } in held {
+            let lines = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
+            for line in lines {
+                if !said.contains(&line.text) {
+                    log.log(line.level, line.subsys, line.file, line.line, &line.text);
+                    said.insert(line.text);
+                }
+            }
         }
     }
 }
 
-impl Log for Once<'_> {
+impl Log for Held<'_> {
     fn enabled(&self, level: Level) -> bool {
         self.log.enabled(level)
     }
 
     fn log(&self, level: Level, subsys: Subsys, file: &'static str, line: u32, text: &str) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.insert(text.to_owned()) {
-            drop(said);
-            self.log.log(level, subsys, file, line, text);
-        }
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push(Line {
+            level,
+            subsys,
+            file,
+            line,
+            text: text.to_owned(),
+        });
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::config::{Config, Protocol};
 use crate::device::{Device, Devices};
 use crate::error::{Code, NetError};
-use crate::log::{self, Log, Once, Subsys};
+use crate::log::{self, Held, Log, Subsys};
 use crate::sendrecv::SendRecv;
 use crate::startup::{Phase, Startup};
 use efa_fabric::Library;
@@ -49,13 +49,14 @@ pub(crate) fn discover(
         config,
         library,
         startup,
-        // Looked at for both protocols, the same NICs would be told of twice.
-        once: Once::new(&**log),
         log,
     };
     let (mut found, why) = match decided(config) {
-        Some((Protocol::Rdma, why)) => (finder.rdma(false).map(Found::Rdma)?, why),
-        Some((Protocol::SendRecv, why)) => (finder.sendrecv(false).map(Found::SendRecv)?, why),
+        Some((Protocol::Rdma, why)) => (finder.rdma(false, &**log).map(Found::Rdma)?, why),
+        Some((Protocol::SendRecv, why)) => {
+            let found = finder.sendrecv(false, &**log);
+            (found.map(Found::SendRecv)?, why)
+        }
         None => finder.by_nics()?,
     };
     if let Found::Rdma(devices) = &mut found {
@@ -95,30 +96,34 @@ struct Finder<'a> {
     config: &'a Config,
     library: &'static Library,
     startup: &'a mut Startup,
-    once: Once<'a>,
     log: &'a Arc<dyn Log>,
 }
 
 impl Finder<'_> {
-    fn rdma(&mut self, open: bool) -> Result<Devices, NetError> {
-        Device::discover((self.config, open), self.library, self.startup, &self.once)
+    fn rdma(&mut self, open: bool, log: &dyn Log) -> Result<Devices, NetError> {
+        Device::discover((self.config, open), self.library, self.startup, log)
     }
 
-    fn sendrecv(&mut self, open: bool) -> Result<SendRecv, NetError> {
-        let devices =
-            SendRecv::discover((self.config, open), self.library, self.startup, &self.once);
+    fn sendrecv(&mut self, open: bool, log: &dyn Log) -> Result<SendRecv, NetError> {
+        let devices = SendRecv::discover((self.config, open), self.library, self.startup, log);
         Ok(SendRecv::new(devices?, self.log))
     }
 
     /// RDMA only pays where a device has several NICs, and that is where the reference chooses it.
     fn by_nics(&mut self) -> Result<(Found, String), NetError> {
-        let mut found = self.rdma(!has_several_by_hand(self.config));
+        let log = self.log;
+        // What is looked at for both protocols would be told of twice.
+        let (first, second) = (Held::new(&**log), Held::new(&**log));
+        let mut found = self.rdma(!has_several_by_hand(self.config), &first);
         let lists = found.iter().flat_map(|devices| &devices.list);
         let most = lists.map(Device::rails).max().unwrap_or(0);
         if most > 1 {
             let why = format!("devices have up to {most} rails");
             if found.as_ref().is_ok_and(Devices::may_be_another_fabric) {
-                found = self.rdma(false);
+                found = self.rdma(false, &second);
+                Held::release([second]);
+            } else {
+                Held::release([first]);
             }
             return Ok((Found::Rdma(found?), why));
         }
@@ -129,17 +134,29 @@ impl Finder<'_> {
                 error.code(),
                 Code::Grouping | Code::Contradiction | Code::EarlyCompletion
             ) {
+                Held::release([first]);
                 return found.map(|devices| (Found::Rdma(devices), String::new()));
             }
         }
-        match (self.sendrecv(true), found) {
-            (Ok(other), _) => Ok((Found::SendRecv(other), "one NIC a device".to_owned())),
+        match (self.sendrecv(true, &second), found) {
+            (Ok(other), Ok(_)) => {
+                Held::release([second]);
+                Ok((Found::SendRecv(other), "one NIC a device".to_owned()))
+            }
+            (Ok(other), Err(_)) => {
+                Held::release([first, second]);
+                Ok((Found::SendRecv(other), "one NIC a device".to_owned()))
+            }
             (Err(error), Ok(devices)) => {
+                Held::release([second, first]);
                 let why = format!("one NIC a device, and SENDRECV cannot be had ({error})");
                 Ok((Found::Rdma(devices), why))
             }
             // The first answer is about the provider that the user wants.
-            (Err(_), Err(error)) => Err(error),
+            (Err(_), Err(error)) => {
+                Held::release([first, second]);
+                Err(error)
+            }
         }
     }
 }
