@@ -167,6 +167,13 @@ impl<D: Dialect> Comm<D> {
         self.window.outstanding().wrapping_add(self.one_sided_out) < D::INFLIGHT_MAX
     }
 
+    /// Whether a message of `len` bytes whose CTRL is not here goes eagerly: no eager message overtakes one
+    /// that waits for its CTRL (protocol 2e.2).
+    #[inline]
+    pub(crate) fn may_be_eager(&self, len: u32) -> bool {
+        self.writes_out == 0 && self.eager_max.is_some_and(|max| len <= max)
+    }
+
     /// The length of a segment, which the provider does not say, where the peer does.
     #[cold]
     pub(crate) const fn len_told(&self, data: u64) -> Option<u64> {

@@ -24,8 +24,6 @@ pub(crate) struct Caller<'a, D: Dialect> {
     pub(crate) side: usize,
     /// A progress pass was made in this turn since a test asked for it.
     pub(crate) polled: bool,
-    /// Operations waited for the provider before the call that is judged.
-    pub(crate) waiting: bool,
 }
 
 impl<D: Dialect> Caller<'_, D> {
@@ -211,7 +209,6 @@ impl<D: Dialect> Caller<'_, D> {
             return Ok(false);
         };
         let buf = self.prepare(k, slot);
-        self.waiting = false;
         let admission = if self.side == SEND {
             self.send(comm, k, buf)?
         } else {
@@ -257,37 +254,28 @@ impl<D: Dialect> Caller<'_, D> {
         if !self.engine.ctrl_known(comm) && self.link.rng.chance(300_000) {
             progress(self.world, self.engine, self.host());
         }
-        if self.engine.ctrl_known(comm) && self.link.rng.chance(500_000) {
-            return self.send_now(comm, k, buf);
-        }
-        let eager = self.engine.counters().eager_sends;
-        let admission = self.engine.isend(comm, buf)?;
-        if let Admission::Admitted(_) = admission {
-            let chosen = self.engine.counters().eager_sends > eager;
-            self.judge_choice(k, buf.len, chosen);
-            let truth = self.world.ledger.link_mut(self.link.index);
-            truth.rings[SEND].admit(buf.addr, buf.len, buf.region, chosen);
-            truth.writes_out += u64::from(!chosen);
-        }
-        Ok(admission)
-    }
-
-    /// A message posted within the call: as its CTRL is here, the ledger can be told of it before.
-    fn send_now(&mut self, comm: CommKey, k: u64, buf: SendBuf) -> Result<Admission, Error> {
-        let host = self.host();
-        self.judge_choice(k, buf.len, false);
+        // The ledger is told before, since the message may be posted within the call.
+        let eager = self.is_eager(k, buf.len);
         let truth = self.world.ledger.link_mut(self.link.index);
-        let before = truth.rings[SEND].before();
-        truth.rings[SEND].admit(buf.addr, buf.len, buf.region, false);
-        truth.writes_out += 1;
-        // What waits now may be posted behind the answer that it waits.
-        self.waiting = self.engine.posts_waiting() > 0;
-        let world = &mut *self.world;
-        let said = self.engine.isend_to(comm, buf, &mut Port { world, host });
-        if !matches!(said, Ok(Admission::Admitted(_))) {
+        let untold = truth.rings[SEND].before();
+        truth.rings[SEND].admit(buf.addr, buf.len, buf.region, eager);
+        truth.writes_out += u64::from(!eager);
+        let before = self.engine.counters().eager_sends;
+        // Not while something waits: that would be posted within the call, and with a full window its
+        // record in the ledger is the one that this message takes.
+        let said = if self.engine.posts_waiting() == 0 && self.link.rng.chance(500_000) {
+            let (host, world) = (self.host(), &mut *self.world);
+            self.engine.isend_to(comm, buf, &mut Port { world, host })
+        } else {
+            self.engine.isend(comm, buf)
+        };
+        if let Ok(Admission::Admitted(_)) = said {
+            let chosen = self.engine.counters().eager_sends > before;
+            self.judge_choice((k, buf.len), eager, chosen);
+        } else {
             let truth = self.world.ledger.link_mut(self.link.index);
-            truth.rings[SEND].retract(before);
-            truth.writes_out -= 1;
+            truth.rings[SEND].retract(untold);
+            truth.writes_out -= u64::from(!eager);
         }
         said
     }

@@ -262,7 +262,6 @@ impl<D: Dialect> Sim<D> {
                 link,
                 side,
                 polled,
-                waiting: false,
             };
             moved |= caller.turn();
             polled = caller.polled;

@@ -23,7 +23,7 @@ impl<D: Dialect> Caller<'_, D> {
         let oldest = pending.iter().map(|p| p.k).min().unwrap_or(next);
         let others = self.link.sides[self.side].one_sided.len() as u64;
         let full = next - oldest + others >= self.world.ledger.inflight_max;
-        let waiting = self.waiting || self.engine.posts_waiting() > 0;
+        let waiting = self.engine.posts_waiting() > 0;
         let (legal, reason) = match admission {
             Admission::Admitted(_) => (!full, None),
             Admission::NotNow(NotNow::Connecting) => (false, Some(0)),
@@ -43,15 +43,17 @@ impl<D: Dialect> Caller<'_, D> {
 
     /// Eager exactly when no CTRL is known, it is short, and no send that was not eager is
     /// outstanding (protocol 2e.2).
-    pub(crate) fn judge_choice(&mut self, k: u64, len: u64, chosen: bool) {
+    pub(crate) fn is_eager(&self, k: u64, len: u64) -> bool {
         let truth = self.world.ledger.link(self.link.index);
         let known = truth.rings[SEND].knows_ctrl(k);
         let short = i128::from(len) <= i128::from(self.world.config.eager_max);
-        let legal = !known && short && truth.writes_out == 0;
+        !known && short && truth.writes_out == 0
+    }
+
+    pub(crate) fn judge_choice(&mut self, (k, len): (u64, u64), legal: bool, chosen: bool) {
         if chosen != legal {
-            let writes = truth.writes_out;
             self.violation(format!(
-                "send {k} of {len} bytes eager: {chosen} (CTRL known: {known}, writes out: {writes})"
+                "send {k} of {len} bytes eager: {chosen}, by the rule: {legal}"
             ));
         }
     }

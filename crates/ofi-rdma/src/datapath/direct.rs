@@ -1,5 +1,4 @@
-//! The short way of a send whose CTRL is here while nothing waits, which is most of what a training job
-//! does: everything is written down once, as if the port took all segments, and then they go to the
+//! The short way of a send while nothing waits, which is most of what a training job does: everything is written down once, as if the port took all segments, and then they go to the
 //! port. What it does not take is taken back.
 
 use ofi_sched::Policy;
@@ -7,14 +6,14 @@ use ofi_sched::Policy;
 use super::Admission;
 use super::isend::{SendBuf, checked_len};
 use super::offer::Offered;
-use super::post::Segments;
+use super::post::{Post, Segments};
 use crate::batch::Batch;
 use crate::comm::CommKind;
 use crate::dialect::Dialect;
 use crate::engine::{Early, Engine};
-use crate::error::Error;
+use crate::error::{Error, OpKind};
 use crate::key::{CommKey, ReqKey};
-use crate::port::RailPort;
+use crate::port::{Outcome, RailPort};
 use crate::request::{Kind, Request};
 
 /// What became of a send.
@@ -72,8 +71,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(c) = c.filter(|c| c.is_ready(CommKind::Send) && !waits) else {
             return Direct::Not;
         };
-        let early = c.window.next_early();
-        let Some(held) = early.and_then(|early| self.early.occupied_at(early)) else {
+        let Some(early) = c.window.next_early() else {
+            return self.eager_at_once((comm, len), buf, port);
+        };
+        let Some(held) = self.early.occupied_at(early) else {
             return Direct::Not;
         };
         let (Some(Early::Ctrl(ctrl)), Some(vacant)) = (held.value(), self.requests.vacant()) else {
@@ -119,6 +120,51 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         match offered {
             Offered::All => Direct::Sent(ReqKey(key)),
             not_all => Direct::Partly(batch, not_all),
+        }
+    }
+
+    /// As [`Engine::send_at_once`], for a message whose CTRL is not here: one eager operation, if it may be
+    /// one. Everything was checked but that.
+    fn eager_at_once<P: RailPort>(
+        &mut self,
+        (comm, len): (CommKey, u32),
+        buf: &SendBuf,
+        port: &mut P,
+    ) -> Direct {
+        let epoch = self.epoch();
+        let c = self.comms.get_mut(comm.0).filter(|c| c.may_be_eager(len));
+        let (Some(c), Some(vacant)) = (c, self.requests.vacant()) else {
+            return Direct::Not;
+        };
+        let Some(refs) = self.region_refs.get_mut(buf.region.0 as usize) else {
+            return Direct::Not;
+        };
+        *refs = refs.wrapping_add(1);
+        let key = vacant.key();
+        let rail = self.policy.plan_one(u64::from(len), self.data_rails);
+        let mut batch = Batch::one(OpKind::Eager, key, rail, len);
+        let mut request = Request::new(comm.0, Kind::EagerSend, buf.region, buf.addr, len);
+        request.seq = c.window.start(key.index());
+        request.epoch = epoch;
+        request.bytes = len;
+        // Its own completion, and the CTRL that comes all the same (trap 3).
+        request.need = 2;
+        request.flying = batch.data_lanes(self.data_rails);
+        request.used = request.flying;
+        let request = vacant.fill(request);
+        c.flying = c.flying.wrapping_add(1);
+        c.moved = true;
+        self.counters.sends = self.counters.sends.wrapping_add(1);
+        self.counters.eager_sends = self.counters.eager_sends.wrapping_add(1);
+        self.happened = self.happened.wrapping_add(1);
+        let (lane, waiting) = batch.single();
+        let post = Post::eager(c, request, (&waiting, lane));
+        match port.post(&post) {
+            Outcome::Accepted => Direct::Sent(ReqKey(key)),
+            outcome => {
+                let offered = batch.not_accepted(outcome, &post);
+                Direct::Partly(batch, offered)
+            }
         }
     }
 

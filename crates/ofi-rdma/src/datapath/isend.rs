@@ -62,8 +62,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return self.not_now(comm, CommKind::Send);
         };
         let early = c.window.next_early();
-        let eager =
-            early.is_none() && c.writes_out == 0 && c.eager_max.is_some_and(|max| len <= max);
+        let eager = early.is_none() && c.may_be_eager(len);
         let mut request = Request::new(comm.0, Kind::Send, buf.region, buf.addr, len);
         request.seq = c.window.next();
         request.epoch = epoch;

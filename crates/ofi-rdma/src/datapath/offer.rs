@@ -190,7 +190,7 @@ impl Batch {
 
     /// The port has something else to say of the operation whose turn it was.
     #[cold]
-    fn not_accepted(&mut self, outcome: Outcome, post: &Post) -> Offered {
+    pub(super) fn not_accepted(&mut self, outcome: Outcome, post: &Post) -> Offered {
         if outcome != Outcome::Busy {
             self.advance();
         }
