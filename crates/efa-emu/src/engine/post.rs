@@ -8,7 +8,7 @@ use ofi_sys::errno as e;
 use super::endpoint::{Bound, Ep};
 use super::locked;
 use super::op::{Course, Kind, Local, Op, Remote, State};
-use crate::mem::copy::Piece;
+use crate::mem::copy::{Piece, total};
 use crate::plan::{OpFault, OpKind, PostVerdict, Schedule};
 
 /// What a caller asks for.
@@ -106,7 +106,7 @@ impl Ep {
         if request.pieces.len() > self.limits.iov {
             return Err(e::FI_EINVAL);
         }
-        let len: u64 = request.pieces.iter().map(|(_, len)| len).sum();
+        let len = total(request.pieces).ok_or(e::FI_EMSGSIZE)?;
         let target = bound.vector.target(request.peer).ok_or(e::FI_EINVAL)?;
         let local = self.local(bound, request, len)?;
         let (kind_flags, max) = match (request.kind, request.tag) {

@@ -2,11 +2,11 @@
 
 use core::ffi::{c_int, c_void};
 
-use ofi_sys::errno::FI_EINVAL;
+use ofi_sys::errno::{FI_EINVAL, FI_EMSGSIZE};
 
 use super::mr::key_of;
 use crate::engine::op::IOV;
-use crate::mem::copy::Piece;
+use crate::mem::copy::{Piece, total};
 
 /// Local memory of a call.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ impl Memory {
     /// Several.
     ///
     /// # Errors
-    /// More than any of EFA's endpoints takes.
+    /// More than any of EFA's endpoints takes: pieces (EINVAL), or bytes (EMSGSIZE).
     ///
     /// # Safety
     /// Arrays of `count`; the descriptors may be NULL.
@@ -59,6 +59,7 @@ impl Memory {
                 memory.keys[i] = key_of(desc);
             }
         }
+        total(memory.pieces()).ok_or(FI_EMSGSIZE)?;
         Ok(memory)
     }
 

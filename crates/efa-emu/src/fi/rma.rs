@@ -12,6 +12,7 @@ use super::iov::Memory;
 use super::msg::data as data_of;
 use crate::engine::op::{Kind, Remote};
 use crate::engine::post::Request;
+use crate::mem::copy::total;
 
 pub(super) static OPS: b::fi_ops_rma = b::fi_ops_rma {
     size: size_of::<b::fi_ops_rma>(),
@@ -98,8 +99,7 @@ unsafe fn message(
     let place = unsafe { msg.rma_iov.read() };
     // SAFETY: the caller's promise.
     let memory = unsafe { Memory::many(msg.msg_iov, msg.desc, msg.iov_count) }?;
-    let local: u64 = memory.pieces().iter().map(|(_, len)| len).sum();
-    if local != place.len as u64 {
+    if total(memory.pieces()) != Some(place.len as u64) {
         return Err(e::FI_EINVAL);
     }
     let access = Access {

@@ -7,6 +7,12 @@ use std::io;
 /// A piece of memory: address and length.
 pub(crate) type Piece = (u64, u64);
 
+/// The bytes of a list. `None` if there are more than can be counted.
+pub(crate) fn total(list: &[Piece]) -> Option<u64> {
+    let mut lengths = list.iter().map(|(_, len)| *len);
+    lengths.try_fold(0_u64, u64::checked_add)
+}
+
 /// Pieces that one call moves, on each side.
 const PIECES: usize = 8;
 

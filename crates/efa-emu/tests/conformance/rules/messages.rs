@@ -259,6 +259,56 @@ pub(crate) fn pieces_of_a_message(actor: &Actor<'_>) {
     actor.link.meet();
 }
 
+/// Lengths whose sum no message can have are refused, whatever they are for.
+pub(crate) fn lengths_without_end(actor: &Actor<'_>) {
+    let pair = actor.pair(100);
+    let piece = |len| libc::iovec {
+        iov_base: pair.memory.ptr.cast(),
+        iov_len: len,
+    };
+    let desc = pair.memory.mr.desc().as_raw();
+    let (iov, mut descs) = ([piece(usize::MAX), piece(2)], [desc, desc]);
+    let message = b::fi_msg {
+        msg_iov: iov.as_ptr(),
+        desc: descs.as_mut_ptr(),
+        iov_count: 2,
+        addr: pair.target.peer.as_raw(),
+        context: Side::context().cast(),
+        data: 0,
+    };
+    // What the sum would be if it went round.
+    let rma = b::fi_rma_iov {
+        addr: pair.target.addr,
+        len: 1,
+        key: pair.target.key,
+    };
+    let access = b::fi_msg_rma {
+        msg_iov: iov.as_ptr(),
+        desc: descs.as_mut_ptr(),
+        iov_count: 2,
+        addr: message.addr,
+        rma_iov: &raw const rma,
+        rma_iov_count: 1,
+        context: message.context,
+        data: 0,
+    };
+    let ep = pair.side.raw();
+    // No bytes are looked at, for there are too many.
+    let codes = [
+        // SAFETY: fi_msg(3): arrays of that many.
+        unsafe { ops::fi_sendmsg(ep, &raw const message, 0) },
+        // SAFETY: as above.
+        unsafe { ops::fi_recvmsg(ep, &raw const message, 0) },
+        // SAFETY: fi_rma(3): as above, and an array of one.
+        unsafe { ops::fi_writemsg(ep, &raw const access, 0) },
+        // SAFETY: as above.
+        unsafe { ops::fi_readmsg(ep, &raw const access, 0) },
+    ];
+    assert_eq!(codes, [-(e::FI_EMSGSIZE as isize); 4]);
+    pair.side.silent();
+    actor.link.meet();
+}
+
 pub(crate) fn cancelled(actor: &Actor<'_>) {
     let pair = actor.pair(100);
     let context = pair.side.recv(pair.memory.sink(0, 100));

@@ -28,7 +28,7 @@ pub(crate) const ALL: &[Rule] = rules! {
     access: written_with_immediate written_in_silence read_back nothing_at_all
         bad_remote_keys bad_local_keys strangers scattered large to_itself;
     messages: received not_ready too_long_for_the_receive too_long_for_the_device
-        injected_within_limits pieces_of_a_message cancelled;
+        injected_within_limits pieces_of_a_message lengths_without_end cancelled;
     unexpected: kept_or_announced none_waits_for_another kept_and_too_long kept_within_bounds;
     order: overtaken_but_complete doorbells;
     queues: full_at_its_depth bounded completions_on_demand errors_have_words
