@@ -151,7 +151,7 @@ impl Ep {
             if len > limit as u64 || request.kind == Kind::Read {
                 return Err(e::FI_EINVAL);
             }
-            return Ok(Local::Inline(gather(request.pieces, len)));
+            return gather(request.pieces, len).map(Local::Inline);
         }
         let mut pieces = [(0, 0); super::op::IOV];
         let mut keys = [None; super::op::IOV];
@@ -178,15 +178,16 @@ impl Ep {
 }
 
 /// A copy of an injected message.
-fn gather(pieces: &[Piece], len: u64) -> Box<[u8]> {
+///
+/// # Errors
+/// EFAULT if there is no such memory.
+fn gather(pieces: &[Piece], len: u64) -> Result<Box<[u8]>, i32> {
     use crate::mem::copy::{Direction, Side, transfer};
     let mut bytes = vec![0_u8; usize::try_from(len).unwrap_or(0)].into_boxed_slice();
     let into = [(bytes.as_mut_ptr().expose_provenance() as u64, len)];
-    // Own memory, and lengths that match: it cannot fail.
     // SAFETY: fi_msg(3), fi_rma(3): the caller's buffer may be read during the call; the copy is ours.
     let copied = unsafe { transfer(Side::Own, Direction::Out, (pieces, &into), len) };
-    debug_assert!(copied.is_ok(), "{copied:?}");
-    bytes
+    copied.map(|()| bytes).map_err(|_| e::FI_EFAULT)
 }
 
 fn plan_kind(op: &Op) -> OpKind {

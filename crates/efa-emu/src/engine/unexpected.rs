@@ -108,7 +108,10 @@ impl Ep {
             // (fi_msg(3)), of regions announced above where they were named; the block is ours, and
             // at least as long.
             let moved = unsafe { transfer(Side::Own, Direction::Out, (local, &area), op.len) };
-            debug_assert!(moved.is_ok(), "{moved:?}");
+            if moved.is_err() {
+                unexpected::release(block);
+                return Err(Went::Failed(Code::BAD_LKEY));
+            }
         }
         Ok(block)
     }
@@ -176,12 +179,13 @@ impl Ep {
         let event = arrival(&due.sent, &due.claim);
         let domain = self.domain.number;
         let announced = announce_receive(process.segment(), domain, &due.claim, process.pid());
+        let no_memory = Happened {
+            error: failure(Code::BAD_LKEY),
+            len: 0,
+            ..event
+        };
         if announced.is_none() {
-            return Happened {
-                error: failure(Code::BAD_LKEY),
-                len: 0,
-                ..event
-            };
+            return no_memory;
         }
         let block = &process.segment().blocks[due.block];
         let area = [(block.bytes.as_ptr().expose_provenance() as u64, event.len)];
@@ -189,8 +193,7 @@ impl Ep {
         // SAFETY: the block is as long as any message in it; the receive is claimed, so its memory may be
         // written until its completion (fi_msg(3)), and where regions were named they are announced.
         let moved = unsafe { transfer(Side::Own, Direction::Out, (from, into), event.len) };
-        debug_assert!(moved.is_ok(), "{moved:?}");
-        event
+        moved.map_or(no_memory, |()| event)
     }
 
     /// A message, as its receiver sees it.

@@ -49,18 +49,52 @@ pub(super) fn key_of(desc: *mut c_void) -> Option<u32> {
     })
 }
 
+/// What a region can be used for (fi_mr(3), access).
+const ACCESS: u64 = c::FI_SEND
+    | c::FI_RECV
+    | c::FI_READ
+    | c::FI_WRITE
+    | c::FI_REMOTE_READ
+    | c::FI_REMOTE_WRITE
+    | c::FI_COLLECTIVE;
+
+/// Flags of fi_mr(3) that are understood, or make no difference: `FI_HMEM_HOST_ALLOC` and
+/// `FI_HMEM_DEVICE_ONLY` (bits of `rdma/fi_domain.h`).
+const FLAGS: u64 = c::FI_MR_DMABUF | 1 << 45 | 1 << 46;
+
+/// Whether all pages are there: msync(2) looks at the mappings only, and begins nothing.
+fn is_mapped(base: u64, len: usize) -> bool {
+    const PAGE: u64 = 4096;
+    let Ok(behind) = usize::try_from(base % PAGE) else {
+        return false;
+    };
+    let Ok(start) = usize::try_from(base - base % PAGE) else {
+        return false;
+    };
+    let start = core::ptr::with_exposed_provenance_mut(start);
+    // SAFETY: msync(2): MS_ASYNC changes nothing; what is not mapped is ENOMEM.
+    unsafe { libc::msync(start, len.saturating_add(behind), libc::MS_ASYNC) == 0 }
+}
+
 /// # Safety
 /// An open domain, and where the object goes.
 unsafe fn register(
     domain: *mut b::fid,
     (base, len): (u64, usize),
-    access: u64,
+    (access, flags): (u64, u64),
     (mr, context): (*mut *mut b::fid_mr, *mut c_void),
 ) -> Result<(), c_int> {
     // SAFETY: the caller's promise.
     let domain = unsafe { domain::of(domain.cast()) };
-    if len == 0 || base == 0 || base.checked_add(len as u64).is_none() {
+    if flags & !FLAGS != 0 {
+        return Err(e::FI_EBADFLAGS);
+    }
+    let is_known = access & !ACCESS == 0;
+    if !is_known || len == 0 || base == 0 || base.checked_add(len as u64).is_none() {
         return Err(e::FI_EINVAL);
+    }
+    if !is_mapped(base, len) {
+        return Err(e::FI_EFAULT);
     }
     let region = domain.register(base, len as u64, access)?;
     let key = u64::from(region.key);
@@ -86,14 +120,14 @@ pub(super) unsafe extern "C" fn reg(
     access: u64,
     _offset: u64,
     _requested_key: u64,
-    _flags: u64,
+    flags: u64,
     mr: *mut *mut b::fid_mr,
     context: *mut c_void,
 ) -> c_int {
     guarded(|| {
         let base = buf.expose_provenance() as u64;
         // SAFETY: fi_mr(3): an open domain, and where the object goes.
-        unsafe { register(fid, (base, len), access, (mr, context)) }
+        unsafe { register(fid, (base, len), (access, flags), (mr, context)) }
     })
 }
 
@@ -104,7 +138,7 @@ pub(super) unsafe extern "C" fn regv(
     access: u64,
     _offset: u64,
     _requested_key: u64,
-    _flags: u64,
+    flags: u64,
     mr: *mut *mut b::fid_mr,
     context: *mut c_void,
 ) -> c_int {
@@ -116,7 +150,7 @@ pub(super) unsafe extern "C" fn regv(
         let iov = unsafe { iov.read() };
         let memory = (iov.iov_base.expose_provenance() as u64, iov.iov_len);
         // SAFETY: fi_mr(3): an open domain, and where the object goes.
-        unsafe { register(fid, memory, access, (mr, context)) }
+        unsafe { register(fid, memory, (access, flags), (mr, context)) }
     })
 }
 
@@ -154,7 +188,7 @@ pub(super) unsafe extern "C" fn regattr(
             (base.wrapping_add(dmabuf.offset), dmabuf.len)
         };
         // SAFETY: fi_mr(3): an open domain, and where the object goes.
-        unsafe { register(fid, memory, attr.access, (mr, attr.context)) }
+        unsafe { register(fid, memory, (attr.access, flags), (mr, attr.context)) }
     })
 }
 

@@ -1,7 +1,9 @@
 //! Moving bytes between this process and a peer, without the peer's help: process_vm_readv(2) and
-//! process_vm_writev(2), as a device would; within a process, memmove.
+//! process_vm_writev(2), as a device would; within a process too, for memory that was registered may be
+//! unmapped or read-only by now, which is an error of that one operation and no signal.
 
 use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::io;
 
 /// A piece of memory: address and length.
@@ -121,7 +123,7 @@ pub(crate) unsafe fn transfer(
     while left > 0 {
         let moved = match side {
             // SAFETY: the caller's promise.
-            Side::Own => unsafe { within(direction, &near, &far, left) },
+            Side::Own => unsafe { own(direction, (&near, &far), left) }?,
             // SAFETY: the caller's promise.
             Side::Process(pid) => unsafe { across(pid, direction, (&near, &far), left) }?,
         };
@@ -133,6 +135,28 @@ pub(crate) unsafe fn transfer(
         left -= moved;
     }
     Ok(())
+}
+
+/// Within this process: by the kernel, or by memmove where it permits no such call (seccomp(2)).
+///
+/// # Safety
+/// As [`transfer`], both lists; where the call is permitted the kernel looks at both.
+unsafe fn own(
+    direction: Direction,
+    (near, far): (&Cursor<'_>, &Cursor<'_>),
+    left: u64,
+) -> io::Result<u64> {
+    static IS_REFUSED: AtomicBool = AtomicBool::new(false);
+    if !IS_REFUSED.load(Ordering::Relaxed) {
+        // SAFETY: the caller's promise.
+        let moved = unsafe { across(std::process::id(), direction, (near, far), left) };
+        match moved.as_ref().map_err(io::Error::raw_os_error) {
+            Err(Some(libc::EPERM | libc::ENOSYS)) => IS_REFUSED.store(true, Ordering::Relaxed),
+            _ => return moved,
+        }
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { within(direction, near, far, left) })
 }
 
 /// # Safety
@@ -226,6 +250,36 @@ mod tests {
     fn pieces_need_not_match() {
         scattered(Side::Own);
         scattered(Side::Process(std::process::id()));
+    }
+
+    #[test]
+    fn where_the_kernel_does_not_help_the_same_happens() {
+        let (from, into) = (core::hint::black_box([1_u8, 2, 3]), [0_u8; 2]);
+        let into = core::hint::black_box(into);
+        let (near, far) = ([piece(&from)], [piece(&into)]);
+        let (near, far) = (Cursor::new(&near, 1), Cursor::new(&far, 0));
+        // SAFETY: both are the arrays above.
+        let moved = unsafe { within(Direction::Out, &near, &far, 9) };
+        assert_eq!((moved, core::hint::black_box(into)), (2, [2, 3]));
+    }
+
+    /// Of either side, and after some that are there.
+    #[test]
+    fn memory_that_is_gone_is_no_signal() {
+        let there = vec![1_u8; 3 << 12];
+        let nothing = (64, 8);
+        for direction in [Direction::Out, Direction::In] {
+            for (near, far) in [
+                ([piece(&there), nothing], [piece(&there), piece(&there)]),
+                ([piece(&there), piece(&there)], [piece(&there), nothing]),
+            ] {
+                let len = there.len() as u64 + 8;
+                // SAFETY: the vector above, onto itself, or nothing, which the kernel sees.
+                let moved = unsafe { transfer(Side::Own, direction, (&near, &far), len) };
+                let error = moved.expect_err("nothing is there").raw_os_error();
+                assert_eq!(error, Some(libc::EFAULT));
+            }
+        }
     }
 
     #[test]

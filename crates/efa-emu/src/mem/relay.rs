@@ -85,7 +85,11 @@ pub(crate) unsafe fn step(
         if copy.direction == Direction::In {
             let local = sub(copy.local, under.moved, bytes);
             // SAFETY: the caller's promise; the slot is ours until released.
-            unsafe { move_bytes(relay, Direction::In, &local, bytes) };
+            if !unsafe { move_bytes(relay, Direction::In, &local, bytes) } {
+                release(relay);
+                under.slot = None;
+                return Step::Refused;
+            }
         }
         under.moved += bytes;
         under.slot = None;
@@ -95,20 +99,19 @@ pub(crate) unsafe fn step(
         return Step::Done;
     }
     // SAFETY: the caller's promise.
-    unsafe { ask(segment, own_pid, under, copy) };
-    Step::Wait
+    unsafe { ask(segment, own_pid, under, copy) }
 }
 
-/// Asks for the next bytes, if a slot is free.
+/// Asks for the next bytes, if a slot is free. Refused where those to be sent are not there.
 ///
 /// # Safety
 /// As [`step`].
-unsafe fn ask(segment: &Segment, own_pid: u32, under: &mut Under, copy: &Copy<'_>) {
+unsafe fn ask(segment: &Segment, own_pid: u32, under: &mut Under, copy: &Copy<'_>) -> Step {
     let room = RELAY_BYTES as u64;
     // One piece of the owner's at a time.
     let rest = sub(copy.remote, under.moved, copy.len - under.moved);
     let Some((addr, len)) = rest.first().copied() else {
-        return;
+        return Step::Wait;
     };
     let bytes = len.min(room);
     let free = |relay: &&Relay| {
@@ -118,7 +121,7 @@ unsafe fn ask(segment: &Segment, own_pid: u32, under: &mut Under, copy: &Copy<'_
             .is_ok()
     };
     let Some((slot, relay)) = segment.relays.iter().enumerate().find(|(_, r)| free(r)) else {
-        return;
+        return Step::Wait;
     };
     relay.addr.store(addr, Ordering::Relaxed);
     relay.len.store(bytes, Ordering::Relaxed);
@@ -132,7 +135,10 @@ unsafe fn ask(segment: &Segment, own_pid: u32, under: &mut Under, copy: &Copy<'_
         Direction::Out => {
             let local = sub(copy.local, under.moved, bytes);
             // SAFETY: the caller's promise; the slot is ours.
-            unsafe { move_bytes(relay, Direction::Out, &local, bytes) };
+            if !unsafe { move_bytes(relay, Direction::Out, &local, bytes) } {
+                release(relay);
+                return Step::Refused;
+            }
             stage::PUT
         }
         Direction::In => stage::GET,
@@ -140,6 +146,7 @@ unsafe fn ask(segment: &Segment, own_pid: u32, under: &mut Under, copy: &Copy<'_
     relay.stage.store(stage, Ordering::Release);
     segment.asked.store(1, Ordering::Release);
     under.slot = Some((slot, bytes));
+    Step::Wait
 }
 
 /// Gives up a copy whose operation is over.
@@ -202,16 +209,16 @@ fn sub(list: &[Piece], mut skip: u64, mut len: u64) -> Vec<Piece> {
     result
 }
 
+/// Whether the memory was there.
+///
 /// # Safety
 /// The pieces are memory of this process that may be read (out) or written (in) now, and the slot is
 /// the caller's.
-unsafe fn move_bytes(relay: &Relay, direction: Direction, local: &[Piece], len: u64) {
+unsafe fn move_bytes(relay: &Relay, direction: Direction, local: &[Piece], len: u64) -> bool {
     let area: *const c_void = relay.bytes.as_ptr().cast();
     let area = [(area.expose_provenance() as u64, len)];
-    // Within one process nothing can fail but lengths that do not match, and these do.
     // SAFETY: the caller's promise; the area is mapped, and longer than any request.
-    let moved = unsafe { transfer(Side::Own, direction, (local, &area), len) };
-    debug_assert!(moved.is_ok(), "{moved:?}");
+    unsafe { transfer(Side::Own, direction, (local, &area), len) }.is_ok()
 }
 
 /// The owner's part: serves what peers asked for. One thread at a time.
@@ -293,8 +300,7 @@ fn serve_one(segment: &Segment, own_pid: u32, relay: &Relay, asked: u32) -> bool
     }
     // SAFETY: memory of a region that is announced and whose key is good, or of a receive that is
     // posted and not over: registered memory exists (fi_mr(3), FI_MR_ALLOCATED).
-    unsafe { move_bytes(relay, direction, &[(addr, len)], len) };
-    true
+    unsafe { move_bytes(relay, direction, &[(addr, len)], len) }
 }
 
 #[cfg(test)]

@@ -59,13 +59,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(domain: &Domain, len: usize) -> Self {
-        let access = Access::SEND
-            | Access::RECV
-            | Access::READ
-            | Access::WRITE
-            | Access::REMOTE_READ
-            | Access::REMOTE_WRITE;
-        Self::with_access(domain, len, access)
+        Self::with_access(domain, len, everything())
     }
 
     pub(crate) fn with_access(domain: &Domain, len: usize, access: Access) -> Self {
@@ -123,6 +117,16 @@ impl Memory {
             desc: self.mr.desc(),
         }
     }
+}
+
+/// Every use of memory that there is.
+pub(crate) fn everything() -> Access {
+    Access::SEND
+        | Access::RECV
+        | Access::READ
+        | Access::WRITE
+        | Access::REMOTE_READ
+        | Access::REMOTE_WRITE
 }
 
 fn byte(i: usize, seed: u8) -> u8 {

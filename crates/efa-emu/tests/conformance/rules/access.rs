@@ -3,10 +3,11 @@
 use core::ptr;
 
 use efa_fabric::sys::bindings::fi_rma_iov;
+use efa_fabric::sys::grown::fi_mr_attr;
 use efa_fabric::sys::{bindings as b, consts as c, errno as e, ops};
 use efa_fabric::{Access, CompletionFlags, Errno, PeerAddr, Posted, Sink, Source, Target};
 
-use crate::side::{Actor, Event, Memory, Side};
+use crate::side::{Actor, Event, Memory, Side, everything};
 
 const BAD_RKEY: (i32, i32) = (e::FI_EINVAL, 7);
 const BAD_LKEY: (i32, i32) = (e::FI_EINVAL, 5);
@@ -209,6 +210,86 @@ pub(crate) fn bad_local_keys(actor: &Actor<'_>) {
             pair.side.one().done();
         }
     }
+    actor.link.meet();
+}
+
+/// Memory that is unmapped, or read-only, behind the back of its region: an error of that operation.
+pub(crate) fn gone_behind_its_region(actor: &Actor<'_>) {
+    const LEN: usize = 1 << 16;
+    let pair = actor.pair(LEN);
+    let pages = |protection| {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: mmap(2): new memory.
+        let at = unsafe { libc::mmap(ptr::null_mut(), LEN, libc::PROT_WRITE, flags, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        let region = Memory::of(&pair.side.domain, at.cast(), LEN, everything());
+        // SAFETY: mprotect(2): the memory above, which nobody uses; a place that is reserved is never
+        // somebody else's.
+        assert_eq!(unsafe { libc::mprotect(at, LEN, protection) }, 0);
+        region
+    };
+    let (gone, fixed) = (pages(libc::PROT_NONE), pages(libc::PROT_READ));
+    for region in [&gone, &fixed] {
+        let (addr, key) = (region.addr(), region.mr.key());
+        actor.link.tell(&format!("{addr} {key}"));
+    }
+    let theirs = [(); 2].map(|()| {
+        let line = actor.link.hear();
+        let (addr, key) = line.split_once(' ').expect("two numbers");
+        let number = |text: &str| text.parse().expect("a number");
+        Target {
+            addr: number(addr),
+            key: number(key),
+            ..pair.target
+        }
+    });
+    for target in theirs {
+        pair.side.write(pair.memory.source(LEN), Some(1), target);
+        assert_eq!(pair.side.one().failed(), BAD_RKEY);
+    }
+    pair.side.read(pair.memory.sink(0, LEN), theirs[0]);
+    assert_eq!(pair.side.one().failed(), BAD_RKEY);
+    pair.side.read(pair.memory.sink(0, LEN), theirs[1]);
+    pair.side.one().done();
+    // And memory of one's own; a message of it, which `efa` would keep for its receiver.
+    pair.side.write(gone.source(LEN), None, pair.target);
+    assert_eq!(pair.side.one().failed().0, e::FI_EINVAL);
+    actor.link.meet();
+    if actor.side == 0 && !actor.is_direct() {
+        pair.side.send(gone.source(8), pair.target.peer);
+        assert_eq!(pair.side.one().failed(), BAD_LKEY);
+    }
+    actor.link.meet();
+    pair.side.silent();
+    actor.link.meet();
+}
+
+/// What fi_mr(3) does not know, and memory that is not there.
+pub(crate) fn no_regions(actor: &Actor<'_>) {
+    let pair = actor.pair(64);
+    let domain = pair.side.domain.as_raw();
+    let register = |at: *const u8, access, flags| {
+        let iov = libc::iovec {
+            iov_base: at.cast_mut().cast(),
+            iov_len: 64,
+        };
+        // SAFETY: all zero is a valid fi_mr_attr.
+        let mut attr: fi_mr_attr = unsafe { core::mem::zeroed() };
+        attr.mr_iov = (&raw const iov).cast();
+        attr.iov_count = 1;
+        attr.access = access;
+        let mut mr = ptr::null_mut();
+        // SAFETY: fi_mr(3): an open domain, attributes, and where the object would go; memory that is
+        // not there is looked for only.
+        let code = unsafe { ops::fi_mr_regattr(domain, &raw const attr, flags, &raw mut mr) };
+        assert!(mr.is_null());
+        code
+    };
+    let at: *const u8 = pair.memory.ptr;
+    assert_eq!(register(at, c::FI_SEND | 1 << 50, 0), -e::FI_EINVAL);
+    assert_eq!(register(at, c::FI_SEND, 1 << 60), -e::FI_EBADFLAGS);
+    let nowhere = ptr::without_provenance(1 << 16);
+    assert_eq!(register(nowhere, c::FI_SEND, 0), -e::FI_EFAULT);
     actor.link.meet();
 }
 

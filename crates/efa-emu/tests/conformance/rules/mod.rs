@@ -26,7 +26,8 @@ pub(crate) const ALL: &[Rule] = rules! {
     attributes: what_the_entry_says what_the_nic_says hints_that_do_not_fit
         hints_choose_the_fabric names_and_vectors;
     access: written_with_immediate written_in_silence read_back nothing_at_all
-        bad_remote_keys bad_local_keys strangers scattered large to_itself;
+        bad_remote_keys bad_local_keys gone_behind_its_region no_regions strangers scattered large
+        to_itself;
     messages: received not_ready too_long_for_the_receive too_long_for_the_device
         injected_within_limits pieces_of_a_message lengths_without_end cancelled;
     unexpected: kept_or_announced none_waits_for_another kept_and_too_long kept_within_bounds;
