@@ -5,6 +5,7 @@ use std::env::VarError;
 use std::path::PathBuf;
 
 use crate::generation::Generation;
+use crate::mem::layout::RECEIVES;
 use crate::plan::Plan;
 use crate::shape::Shape;
 
@@ -131,11 +132,11 @@ fn choice(lookup: Lookup<'_>, name: &str, words: (&str, &str)) -> Result<bool, S
 }
 
 fn size(lookup: Lookup<'_>, name: &str, default: usize) -> Result<usize, String> {
-    const MAX: usize = 4096;
+    const MAX: usize = RECEIVES;
     match parsed(lookup, name, "a number")? {
         None => Ok(default),
-        Some(size) if (1..=2 * MAX).contains(&size) => Ok(size.min(MAX)),
-        Some(size) => Err(wrong(name, &size.to_string(), "1 to 8192")),
+        Some(size) if (1..=MAX).contains(&size) => Ok(size),
+        Some(size) => Err(wrong(name, &size.to_string(), &format!("1 to {MAX}"))),
     }
 }
 
@@ -198,12 +199,15 @@ mod tests {
             ("RANK", "3"),
             ("EFA_EMU_CMA", "0"),
             ("FI_EFA_IFACE", "a,b"),
+            ("FI_EFA_TX_SIZE", "5000"),
+            ("FI_EFA_RX_SIZE", "8192"),
         ])
         .unwrap();
         assert_eq!(config.shape.nics().len(), 2);
         assert_eq!((config.seed, config.says_seed), (5, false));
         assert_eq!(config.process, "3");
         assert!(!config.direct_copies);
+        assert_eq!((config.tx_size, config.rx_size), (5000, 8192));
         assert_eq!(config.interfaces.unwrap(), ["a", "b"]);
     }
 
@@ -217,6 +221,7 @@ mod tests {
             ("EFA_EMU_GENERATION", "new"),
             ("EFA_EMU_PLAN", "@/no/such/file"),
             ("FI_EFA_TX_SIZE", "0"),
+            ("FI_EFA_RX_SIZE", "8193"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
             assert!(error.contains(name), "{name}={value}: {error}");

@@ -150,9 +150,8 @@ impl Ep {
         let (tx, selective) = setup.tx.clone().ok_or(e::FI_ENOCQ)?;
         let rx = setup.rx.clone().ok_or(e::FI_ENOCQ)?;
         let vector = setup.vector.clone().ok_or(e::FI_ENOAV)?;
-        // What peers did waits in the segment until it is read: as much as twice the receives.
-        let most = crate::mem::layout::EVENTS.min(2 * self.limits.rx_size);
-        let capacity = rx.capacity.min(most);
+        // What peers did waits in the segment until it is read.
+        let capacity = rx.capacity.min(crate::mem::layout::EVENTS);
         let unsolicited = setup.unsolicited || !self.is_direct();
         let number = vector.number;
         let bound = Bound {

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use super::lock::Lock;
 
 /// First word of a segment; the digits count the layout's versions.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu02");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu03");
 
 /// Bits of a key that name the slot of its region; the others are its generation.
 pub(crate) const REGION_BITS: u32 = 18;
@@ -26,7 +26,7 @@ pub(crate) const NICS: usize = crate::config::NICS_MAX;
 /// Receives that an endpoint can have posted or being filled.
 pub(crate) const RECEIVES: usize = 1 << 13;
 /// Events that an endpoint can have unread.
-pub(crate) const EVENTS: usize = 1 << 12;
+pub(crate) const EVENTS: usize = 1 << 13;
 /// Messages that can wait at an endpoint for their receives.
 pub(crate) const UNEXPECTED: usize = 1 << 11;
 /// Messages that a process can keep the bytes of; further ones are announced only.

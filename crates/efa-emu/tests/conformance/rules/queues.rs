@@ -49,26 +49,44 @@ pub(crate) fn full_at_its_depth(actor: &Actor<'_>) {
     actor.link.meet();
 }
 
-/// A queue of a few entries loses none: who fills it waits.
+/// A queue holds what it was opened for, and loses none of what is more: who fills it waits.
 pub(crate) fn bounded(actor: &Actor<'_>) {
-    let side = Side::with(actor.info(), 8, |_| {});
+    for entries in [8, 1000, 8192] {
+        bounded_by(actor, entries);
+    }
+}
+
+fn bounded_by(actor: &Actor<'_>, entries: usize) {
+    const MORE: usize = 50;
+    let side = Side::with(actor.info(), entries, |_| {});
     let pair = actor.pair_of(side, 64);
+    let all = entries + MORE;
     if actor.side == 0 {
-        for data in 0..100 {
-            pair.side
-                .write(pair.memory.source(8), Some(data), pair.target);
+        let (mut posted, mut done) = (0, 0);
+        while done < entries {
+            while posted < all && posted - done < 2 * MORE {
+                let data = u64::try_from(posted).expect("a number");
+                pair.side
+                    .write(pair.memory.source(8), Some(data), pair.target);
+                posted += 1;
+            }
+            let events = pair.side.poll();
+            if events.is_empty() {
+                std::thread::yield_now();
+            }
+            done += events.into_iter().map(Event::done).count();
         }
+        assert_eq!((posted, done), (all, entries));
+        pair.side.silent();
         actor.link.meet();
-        pair.side.wait(100);
+        pair.side.wait(MORE);
     } else {
         actor.link.meet();
-        let events = pair.side.wait(100);
-        let mut data: Vec<u64> = events
-            .into_iter()
-            .map(|event| event.done().data())
-            .collect();
+        let events = pair.side.wait(all);
+        let data = events.into_iter().map(|event| event.done().data());
+        let mut data: Vec<u64> = data.collect();
         data.sort_unstable();
-        assert!(data.into_iter().eq(0..100));
+        assert!(data.into_iter().eq(0..all as u64));
     }
     actor.link.meet();
 }
