@@ -116,6 +116,20 @@ impl Plan {
         })
     }
 
+    /// Whether a text starts as plans do, be it right or wrong further on: else it may be the name of
+    /// a file.
+    ///
+    /// ```
+    /// use efa_emu_fi::plan::Plan;
+    ///
+    /// assert!(Plan::starts_with_rule("lose; die when=now"));
+    /// assert!(!Plan::starts_with_rule("lose.plan"));
+    /// ```
+    #[must_use]
+    pub fn starts_with_rule(text: &str) -> bool {
+        parse::starts_with_rule(text)
+    }
+
     /// The plan's state for the NIC of number `nic`, in the process of this name.
     #[must_use]
     pub fn nic(&self, seed: u64, process: &str, nic: usize) -> NicPlan {

@@ -24,6 +24,12 @@ pub(super) fn canonical(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Whether the first word of a text is one that starts a rule.
+pub(super) fn starts_with_rule(text: &str) -> bool {
+    let first = each_rule(text).next();
+    first.is_some_and(|(_, words)| VERBS.split(", ").any(|verb| words.first() == Some(&verb)))
+}
+
 /// The words of each rule, with its line.
 fn each_rule(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     let lines = text.lines().zip(1..).flat_map(|(line, number)| {
@@ -50,7 +56,10 @@ fn rule(mut words: Words<'_>) -> Parsed<Rule> {
         "empty" | "readerr" | "mr-error" | "revoke" => {
             (Ops::OUTGOING, words.when()?, words.of_calls()?)
         }
-        unknown => return Err(words.fault(unknown, "is no rule", VERBS)),
+        unknown => {
+            let help = format!("a rule starts with one of {VERBS}");
+            return Err(words.fault(unknown, "is no rule", &help));
+        }
     };
     let sizes = words.sizes()?;
     words.finish()?;
@@ -66,7 +75,8 @@ fn rule(mut words: Words<'_>) -> Parsed<Rule> {
 /// How long an operation waits for those that may overtake it, unless a rule says.
 const REORDER_NS: u64 = 20_000;
 
-const VERBS: &str = "a rule starts with one of reorder, delay, speed, eagain, error, lose, duplicate, late, rnr, refuse, empty, readerr, nic-lost, die, mute, stop-polling, revoke, mr-limit, mr-error";
+/// What a rule can start with.
+const VERBS: &str = "reorder, delay, speed, eagain, error, lose, duplicate, late, rnr, refuse, empty, readerr, nic-lost, die, mute, stop-polling, revoke, mr-limit, mr-error";
 const COUNT: &str = "a number from 1 on, such as 100";
 const COUNTS: &str = "numbers from 1 on, such as 5 or 5,9,100";
 const COUNT_OR_NONE: &str = "a number from 0 on, such as 100";

@@ -38,8 +38,8 @@ pub(crate) struct EmuArgs {
     /// Everything random follows from it [default: another one each time, printed]
     #[arg(long)]
     seed: Option<u64>,
-    /// What goes wrong: a file, or the rules themselves with ; between them
-    #[arg(long, value_name = "FILE|RULES")]
+    /// What goes wrong: rules with ; between them, or a file of them (@FILE if its name is a rule's)
+    #[arg(long, value_name = "RULES|FILE|@FILE")]
     plan: Option<String>,
     /// The libfabric whose EFA is played, such as 2.1 [default: the one that is loaded, but 1.22 at least]
     #[arg(long, value_name = "VERSION")]
@@ -110,17 +110,21 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
     Ok(ExitCode::from(code))
 }
 
-/// A plan from a file, or from the text itself if there is no such file.
+/// A plan from the text itself if it starts with a rule, else from a file.
 fn read_plan(given: Option<&str>) -> Result<Plan, String> {
     let Some(given) = given.filter(|given| !given.trim().is_empty()) else {
         return Ok(Plan::default());
     };
-    let is_rules = given.contains('=');
-    let script = match std::fs::read_to_string(Path::new(given)) {
-        Ok(script) => script,
-        // No such file, or no name that a file can have.
-        Err(_) if is_rules => given.to_owned(),
-        Err(e) => return Err(format!("--plan {given}: {e}")),
+    let named = given.strip_prefix('@');
+    let script = if named.is_none() && Plan::starts_with_rule(given) {
+        given.to_owned()
+    } else {
+        match std::fs::read_to_string(Path::new(named.unwrap_or(given))) {
+            Ok(script) => script,
+            // A rule that is misspelt is told as such.
+            Err(_) if named.is_none() && given.contains('=') => given.to_owned(),
+            Err(e) => return Err(format!("--plan {given}: {e}")),
+        }
     };
     Plan::parse(&script).map_err(|e| e.to_string())
 }
@@ -176,6 +180,17 @@ mod tests {
         std::fs::write(file.path(), "# one\nlose at=1\n").unwrap();
         let path = file.path().to_str().unwrap();
         assert_eq!(read_plan(Some(path)).unwrap().to_string(), "lose at=1");
+        let named = format!("@{path}");
+        assert_eq!(read_plan(Some(&named)).unwrap().to_string(), "lose at=1");
+        for bare in ["lose", " die at=1", "# all\nlose; lose"] {
+            assert_eq!(read_plan(Some(bare)).unwrap(), Plan::parse(bare).unwrap());
+        }
+        let no_file = read_plan(Some("@lose")).unwrap_err();
+        assert!(no_file.contains("--plan @lose"), "{no_file}");
+        let wrong = read_plan(Some("die")).unwrap_err();
+        assert!(wrong.contains("at="), "{wrong}");
+        let misspelt = read_plan(Some("loose at=1")).unwrap_err();
+        assert!(misspelt.contains("loose"), "{misspelt}");
         assert_eq!(read_plan(Some("")), Ok(Plan::default()));
         let long = "lose at=1; ".repeat(500);
         assert_eq!(
