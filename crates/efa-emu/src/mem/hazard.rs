@@ -9,15 +9,21 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::thread::yield_now;
 
 use super::layout::{HAZARDS, Segment};
-use crate::alive::is_running;
+use crate::alive::is_at_work;
 
 /// The use ends when this goes.
 #[derive(Debug)]
-pub(crate) struct Announced<'a>(&'a AtomicU64);
+pub(crate) struct Announced<'a> {
+    slot: &'a AtomicU64,
+    entry: u64,
+}
 
 impl Drop for Announced<'_> {
     fn drop(&mut self) {
-        self.0.store(0, Ordering::Release);
+        // Not by a store: who was stopped may have lost its entry to another.
+        let ended =
+            (self.slot).compare_exchange(self.entry, 0, Ordering::Release, Ordering::Relaxed);
+        let _robbed = ended.is_err();
     }
 }
 
@@ -30,11 +36,11 @@ pub(crate) fn announce(segment: &Segment, own_pid: u32, key: u32) -> Option<Anno
         let slot = segment.hazards.get((start + i) % HAZARDS)?;
         slot.compare_exchange(0, entry, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
-            .then_some(Announced(slot))
+            .then_some(Announced { slot, entry })
     })
 }
 
-/// Waits until nobody who lives uses a key.
+/// Waits until nobody who lives, and is not stopped, uses a key.
 pub(crate) fn wait(segment: &Segment, key: u32) {
     for slot in &segment.hazards {
         let mut rounds = 0_u32;
@@ -45,8 +51,8 @@ pub(crate) fn wait(segment: &Segment, key: u32) {
             }
             rounds = rounds.wrapping_add(1);
             let user = u32::try_from(entry >> 32).unwrap_or(0);
-            if rounds % 256 == 0 && !is_running(user) {
-                // Gone with its process; whoever noticed too has freed the entry.
+            if rounds % 256 == 0 && !is_at_work(user) {
+                // Gone with its process, or stopped; whoever noticed too has freed the entry.
                 let mine = slot.compare_exchange(entry, 0, Ordering::SeqCst, Ordering::Relaxed);
                 if mine.is_ok() {
                     break;
