@@ -1,7 +1,9 @@
 //! Endpoints: what they are bound to, and their life.
 
+use core::slice::from_ref;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
+use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -15,6 +17,7 @@ use crate::attrs::Flavor;
 use crate::mem::events::{self, Happened};
 use crate::mem::layout::{Endpoint, flags};
 use crate::mem::receives::{self, Queue as Receives};
+use crate::mem::room::reserve;
 use crate::mem::{mapping, relay, unexpected};
 use crate::plan::Code;
 use ofi_sys::consts as c;
@@ -162,9 +165,13 @@ impl Ep {
             setup,
         };
         let queues = [Arc::clone(&bound.tx), Arc::clone(&bound.rx)];
-        self.bound.set(bound).map_err(|_| e::FI_EOPBADSTATE)?;
         let shared = self.shared();
+        room_for_heads(shared).map_err(|_| e::FI_ENOMEM)?;
+        self.bound.set(bound).map_err(|_| e::FI_EOPBADSTATE)?;
         receives::reset(shared, self.limits.rx_size);
+        // What it will touch: there may be no room in the directory later. Tagged receives: see there.
+        receives::make_room(shared, Receives::Untagged).map_err(|_| e::FI_ENOMEM)?;
+        events::make_room(shared, 0).map_err(|_| e::FI_ENOMEM)?;
         shared.event_head.store(0, Ordering::Relaxed);
         shared.event_tail.store(0, Ordering::Relaxed);
         let capacity = u32::try_from(capacity).unwrap_or(1);
@@ -298,4 +305,18 @@ impl Ep {
             receives::unclaim(target, &claim);
         }
     }
+}
+
+/// Room for what is in front of the lists.
+fn room_for_heads(shared: &Endpoint) -> io::Result<()> {
+    reserve(from_ref(&shared.lock))?;
+    reserve(from_ref(&shared.events_ready))?;
+    for queue in &shared.receives {
+        reserve(from_ref(&queue.head))?;
+        reserve(from_ref(&queue.next))?;
+    }
+    reserve(from_ref(&shared.unexpected.high))?;
+    reserve(from_ref(&shared.unexpected.serial))?;
+    reserve(from_ref(&shared.event_head))?;
+    reserve(from_ref(&shared.event_tail))
 }

@@ -36,6 +36,7 @@ impl Ep {
             stats.again.fetch_add(1, Ordering::Relaxed);
             return Err(e::FI_EAGAIN);
         }
+        receives::make_room(self.shared(), which).map_err(|_| e::FI_ENOMEM)?;
         let mut fault = None;
         match self
             .domain

@@ -14,6 +14,7 @@ use super::object::{fid, give, take};
 use super::old::MrAttr;
 use super::{domain, none};
 use crate::engine::domain::{Domain, Region};
+use crate::mem::room::page;
 
 /// A region and its domain.
 #[derive(Debug)]
@@ -64,14 +65,11 @@ const FLAGS: u64 = c::FI_MR_DMABUF | 1 << 45 | 1 << 46;
 
 /// Whether all pages are there: msync(2) looks at the mappings only, and begins nothing.
 fn is_mapped(base: u64, len: usize) -> bool {
-    const PAGE: u64 = 4096;
-    let Ok(behind) = usize::try_from(base % PAGE) else {
+    let Ok(base) = usize::try_from(base) else {
         return false;
     };
-    let Ok(start) = usize::try_from(base - base % PAGE) else {
-        return false;
-    };
-    let start = core::ptr::with_exposed_provenance_mut(start);
+    let behind = base % page();
+    let start = core::ptr::with_exposed_provenance_mut(base - behind);
     // SAFETY: msync(2): MS_ASYNC changes nothing; what is not mapped is ENOMEM.
     unsafe { libc::msync(start, len.saturating_add(behind), libc::MS_ASYNC) == 0 }
 }

@@ -2,8 +2,10 @@
 //! consumer, the owner.
 
 use core::sync::atomic::Ordering;
+use std::io;
 
 use super::layout::{EVENTS, Endpoint, Event};
+use super::room::reserve;
 
 /// An event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,12 +34,33 @@ pub(super) fn unpack(word: u64) -> Option<(u16, u16)> {
     (word != 0).then(|| (half(word), half(word >> 16)))
 }
 
-fn place(endpoint: &Endpoint, index: u64) -> &Event {
+/// So many events get their room at a time.
+const CHUNK: usize = 256;
+
+fn place(endpoint: &Endpoint, index: u64) -> (usize, &Event) {
     // No more places than it takes: no more pages become resident.
     let capacity = endpoint.event_capacity.load(Ordering::Relaxed);
     let places = u64::from(capacity).min(EVENTS as u64).next_power_of_two();
     let masked = usize::try_from(index & (places - 1)).unwrap_or(0);
-    &endpoint.events[masked & (EVENTS - 1)]
+    let masked = masked & (EVENTS - 1);
+    (masked, &endpoint.events[masked])
+}
+
+/// Sees to it that there is room for an event. Under the endpoint's lock.
+///
+/// # Errors
+/// Those of [`reserve`].
+pub(crate) fn make_room(endpoint: &Endpoint, place: usize) -> io::Result<()> {
+    let ready = endpoint.events_ready.load(Ordering::Relaxed);
+    let from = usize::try_from(ready).unwrap_or(0).min(EVENTS);
+    if place < from {
+        return Ok(());
+    }
+    let to = (place + CHUNK).min(EVENTS);
+    reserve(&endpoint.events[from..to])?;
+    let ready = u32::try_from(to).unwrap_or(0);
+    endpoint.events_ready.store(ready, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Events that can still be added.
@@ -50,13 +73,16 @@ pub(crate) fn room(endpoint: &Endpoint) -> u64 {
     u64::from(endpoint.event_capacity.load(Ordering::Relaxed)).saturating_sub(unread)
 }
 
-/// Adds an event; `false` if the queue is full. Under the endpoint's lock.
+/// Adds an event; `false` if the queue is full, or has no room for more. Under the endpoint's lock.
 pub(crate) fn push(endpoint: &Endpoint, event: &Happened) -> bool {
     if room(endpoint) == 0 {
         return false;
     }
     let tail = endpoint.event_tail.load(Ordering::Relaxed);
-    let into = place(endpoint, tail);
+    let (at, into) = place(endpoint, tail);
+    if make_room(endpoint, at).is_err() {
+        return false;
+    }
     into.flags.store(event.flags, Ordering::Relaxed);
     into.context.store(event.context, Ordering::Relaxed);
     into.buf.store(event.buf, Ordering::Relaxed);
@@ -80,7 +106,7 @@ pub(crate) fn pop(endpoint: &Endpoint) -> Option<Happened> {
     if head == endpoint.event_tail.load(Ordering::Acquire) {
         return None;
     }
-    let from = place(endpoint, head);
+    let (_, from) = place(endpoint, head);
     let [segment, number] = &from.source;
     let event = Happened {
         flags: from.flags.load(Ordering::Relaxed),

@@ -48,11 +48,13 @@ pub(crate) struct Segment {
     pub(crate) magic: AtomicU64,
     /// The owner, and when it started.
     pub(crate) pid: AtomicU32,
-    pub(crate) reserved: AtomicU32,
+    /// [`Self::blocks`] that have room.
+    pub(crate) blocks_ready: AtomicU32,
     pub(crate) started: AtomicU64,
     /// Whether a relay waits to be served.
     pub(crate) asked: AtomicU32,
-    pub(crate) padding: AtomicU32,
+    /// [`Self::relays`] that have room.
+    pub(crate) relays_ready: AtomicU32,
     /// [`nic_flags`] of the owner's NICs.
     pub(crate) nics: [AtomicU32; NICS],
     pub(crate) hazards: [AtomicU64; HAZARDS],
@@ -95,6 +97,8 @@ pub(crate) struct Endpoint {
     /// [`flags`](super::layout::flags).
     pub(crate) flags: AtomicU32,
     pub(crate) event_capacity: AtomicU32,
+    /// Events that have room.
+    pub(crate) events_ready: AtomicU32,
     /// Untagged and tagged.
     pub(crate) receives: [Receives; 2],
     pub(crate) unexpected: Unexpected,

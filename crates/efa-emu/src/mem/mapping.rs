@@ -11,6 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::layout::{MAGIC, Segment};
+use super::room;
 use crate::alive::Incarnation;
 
 /// A mapped segment.
@@ -86,6 +87,7 @@ pub(crate) fn create(dir: &Path) -> io::Result<(u64, PathBuf, Mapping)> {
     let made = file
         .set_len(size_of::<Segment>() as u64)
         .and_then(|()| map(&file))
+        .and_then(|mapping| room::of_process(&mapping).map(|()| mapping))
         .inspect(|mapping| {
             mapping.pid.store(own.pid, Ordering::Relaxed);
             mapping.started.store(own.started, Ordering::Relaxed);

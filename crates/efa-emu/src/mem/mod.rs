@@ -5,6 +5,7 @@
 //! | `layout` | the segment: header, regions, who is known to whom, endpoints |
 //! | `lock` | a spin lock that survives the death of its holder |
 //! | `mapping` | creating, finding and cleaning up segments |
+//! | `room` | pages get their room before they are touched |
 //! | `regions` | registered memory, by keys that go stale |
 //! | `hazard` | operations that are using a region now |
 //! | `known` | which addresses an address vector has |
@@ -24,4 +25,5 @@ pub(crate) mod mapping;
 pub(crate) mod receives;
 pub(crate) mod regions;
 pub(crate) mod relay;
+pub(crate) mod room;
 pub(crate) mod unexpected;

@@ -4,11 +4,13 @@
 //! meanwhile can be found out and the receive posted again, as a device would have kept it.
 
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::io;
 
 use super::copy::{Piece, total};
 use super::events;
 use super::layout::{Endpoint, RECEIVE_IOV, RECEIVES, Receive, Receives};
 use super::regions::LIVE;
+use super::room::reserve;
 use crate::alive::is_running;
 
 /// States of a place.
@@ -328,6 +330,20 @@ pub(crate) fn restore(endpoint: &Endpoint) -> bool {
         }
     }
     in_use
+}
+
+/// Sees to it that receives can be posted.
+///
+/// # Errors
+/// Those of [`reserve`].
+pub(crate) fn make_room(endpoint: &Endpoint, which: Queue) -> io::Result<()> {
+    let queue = queue(endpoint, which);
+    if queue.next.load(Ordering::Relaxed) != 0 {
+        return Ok(());
+    }
+    let places = usize::try_from(places(queue)).unwrap_or(RECEIVES);
+    reserve(&queue.order[..2 * places])?;
+    reserve(&queue.entries[..places])
 }
 
 /// Forgets everything, before an endpoint is used again with this depth of queue.

@@ -1,12 +1,14 @@
 //! Registered memory: keys of 4 bytes that name a slot and its generation, so that a key that was
 //! closed never names another region (until the generations of a slot have gone round).
 
+use core::slice::from_ref;
 use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use super::hazard;
 use super::layout::{REGION_BITS, REGIONS, Segment};
+use super::room::reserve;
 
 /// Marks a slot that has a region: key 0 is a key like any other.
 pub(crate) const LIVE: u64 = 1 << 32;
@@ -67,10 +69,14 @@ impl Keys {
         }
     }
 
-    /// Gives a region its key, and shows it to peers. `None` if there are too many.
+    /// Gives a region its key, and shows it to peers. `None` if there are too many, or no room.
     pub(crate) fn register(&self, segment: &Segment, spec: &Spec) -> Option<u32> {
         let (slot, generation) = self.take()?;
         let region = segment.regions.get(index(slot))?;
+        if reserve(from_ref(region)).is_err() {
+            self.give_back(slot, generation);
+            return None;
+        }
         region.base.store(spec.base, Ordering::Relaxed);
         region.len.store(spec.len, Ordering::Relaxed);
         let access = u32::try_from(spec.access & 0xffff_ffff).unwrap_or(0);
@@ -91,8 +97,12 @@ impl Keys {
         };
         region.key.store(0, Ordering::SeqCst);
         hazard::wait(segment, key);
+        self.give_back(slot, key >> REGION_BITS);
+    }
+
+    fn give_back(&self, slot: u32, generation: u32) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.used.push_back((slot, key >> REGION_BITS));
+        free.used.push_back((slot, generation));
     }
 
     fn take(&self) -> Option<(u32, u32)> {

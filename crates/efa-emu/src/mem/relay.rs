@@ -9,6 +9,7 @@ use super::hazard;
 use super::layout::{RELAY_BYTES, Relay, Segment};
 use super::receives::{Queue, is_claimed_by};
 use super::regions::{LIVE, Use, allows};
+use super::room;
 use crate::alive::is_running;
 
 /// Stages of a relay.
@@ -120,7 +121,10 @@ unsafe fn ask(segment: &Segment, own_pid: u32, under: &mut Under, copy: &Copy<'_
             .compare_exchange(0, own_pid, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     };
-    let Some((slot, relay)) = segment.relays.iter().enumerate().find(|(_, r)| free(r)) else {
+    let ready = || room::ready(&segment.relays, &segment.relays_ready);
+    let Some((slot, relay)) = ready().iter().enumerate().find(|(_, r)| free(r)) else {
+        // There may be one the next time.
+        room::one_more(&segment.relays, &segment.relays_ready);
         return Step::Wait;
     };
     relay.addr.store(addr, Ordering::Relaxed);
@@ -227,7 +231,7 @@ pub(crate) fn serve(segment: &Segment, own_pid: u32) {
         return;
     }
     segment.asked.swap(0, Ordering::AcqRel);
-    for relay in &segment.relays {
+    for relay in room::ready(&segment.relays, &segment.relays_ready) {
         let user = relay.user.load(Ordering::Relaxed);
         if user == 0 {
             continue;

@@ -5,10 +5,12 @@
 //! receive finds its message here or it is posted: what waits here fits nothing that is posted, so
 //! messages of one sender match in their order, and none waits for another one's receive.
 
+use core::slice::from_ref;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::layout::{BLOCKS, Block, Endpoint, Message, Segment, UNEXPECTED};
 use super::receives::{self, Claim, Queue};
+use super::room;
 use crate::alive::is_running;
 
 /// States of a place.
@@ -85,6 +87,9 @@ pub(crate) fn add(
     let used = places(endpoint);
     let place = used.iter().position(free).unwrap_or(used.len());
     let into = all.messages.get(place)?;
+    if place == used.len() {
+        room::reserve(from_ref(into)).ok()?;
+    }
     let serial = all.serial.load(Ordering::Relaxed).wrapping_add(1);
     all.serial.store(serial, Ordering::Relaxed);
     into.sender.store(own_pid, Ordering::Relaxed);
@@ -302,7 +307,7 @@ pub(crate) fn forget_dead(endpoint: &Endpoint) {
 /// The block belongs to a message that is here.
 const BELONGS_HERE: u32 = u32::MAX;
 
-/// A block to fill. `None` if all are in use.
+/// A block to fill. `None` if all are in use, or there is no room for another.
 pub(crate) fn block(segment: &Segment, own_pid: u32) -> Option<(usize, &Block)> {
     let is_ours = |user: &AtomicU32| {
         user.load(Ordering::Relaxed) == 0
@@ -310,8 +315,14 @@ pub(crate) fn block(segment: &Segment, own_pid: u32) -> Option<(usize, &Block)> 
                 .compare_exchange(0, own_pid, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
     };
-    let mut blocks = segment.blocks.iter().enumerate();
-    blocks.find(|(_, block)| is_ours(&block.user))
+    loop {
+        let ready = room::ready(&segment.blocks, &segment.blocks_ready);
+        let mut blocks = ready.iter().enumerate();
+        let found = blocks.find(|(_, block)| is_ours(&block.user));
+        if found.is_some() || !room::one_more(&segment.blocks, &segment.blocks_ready) {
+            return found;
+        }
+    }
 }
 
 /// The reverse of [`block`].
@@ -321,7 +332,7 @@ pub(crate) fn release(block: &Block) {
 
 /// Frees blocks whose senders died before they added the message.
 pub(crate) fn release_dead(segment: &Segment) {
-    for block in &segment.blocks {
+    for block in room::ready(&segment.blocks, &segment.blocks_ready) {
         let user = block.user.load(Ordering::Relaxed);
         if user == 0 {
             // Lowest first: behind the first free one there are few.
