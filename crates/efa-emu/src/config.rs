@@ -75,9 +75,12 @@ impl Config {
         let seed = parsed::<u64>(lookup, "EFA_EMU_SEED", "a number")?;
         let process = RANKS.iter().find_map(|name| lookup(name));
         let efa = |name, default| size(lookup, name, default);
+        let (shape, plan) = (shape(lookup)?, plan(lookup)?);
+        let checked = plan.check_nics(shape.nics().len());
+        checked.map_err(|error| format!("EFA_EMU_PLAN: {error}"))?;
         let config = Self {
-            shape: shape(lookup)?,
-            plan: plan(lookup)?,
+            shape,
+            plan,
             seed: seed.unwrap_or_else(|| u64::from(pid)),
             says_seed: seed.is_none() && lookup("EFA_EMU_PLAN").is_some(),
             process: process.unwrap_or_else(|| pid.to_string()),
@@ -220,6 +223,7 @@ mod tests {
             ("EFA_EMU_CMA", "maybe"),
             ("EFA_EMU_GENERATION", "new"),
             ("EFA_EMU_PLAN", "@/no/such/file"),
+            ("EFA_EMU_PLAN", "lose nic=7"),
             ("FI_EFA_TX_SIZE", "0"),
             ("FI_EFA_RX_SIZE", "8193"),
         ] {

@@ -7,7 +7,7 @@
 //! perf     the first process: who is who, hub, verdict
 //!   coord    how ranks meet, agree and end together (hub, link, board, launch)
 //!   bench    what a rank does (mesh, flows, check, collectives)
-//!     abi      the plugin's C ABI; all unsafe code is there, in raw/posts and pair/lane
+//!     abi      the plugin's C ABI; all unsafe code is there, in raw/posts, pair/lane and emu/signals
 //!   report   table, JSON, SVG, live line; all printing is there
 //! raw      the same operations without a plugin, straight on libfabric, and a plugin beside them
 //! trace    reads wire traces

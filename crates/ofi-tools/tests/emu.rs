@@ -1,7 +1,9 @@
 //! `ofi emu` around a shell: what the command is given, and what comes of its status.
 #![expect(clippy::unwrap_used, reason = "test code")]
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 /// Runs `ofi emu` with these words, and a file for a provider.
 fn emu(words: &[&str]) -> Output {
@@ -13,6 +15,37 @@ fn emu(words: &[&str]) -> Output {
         .env_remove("FI_PROVIDER")
         .output()
         .unwrap()
+}
+
+/// Who stops `ofi emu` stops the command, and nothing stays behind.
+#[test]
+fn signals_go_on_to_the_command() {
+    let provider = tempfile::NamedTempFile::new().unwrap();
+    for (signal, status) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
+        let mut emu = Command::new(env!("CARGO_BIN_EXE_ofi"))
+            .args(["emu", "--provider"])
+            .arg(provider.path())
+            .args(["sh", "-c", "echo $FI_PROVIDER_PATH; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = emu.stdin.take();
+        let mut output = BufReader::new(emu.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        let kill = format!("kill -{signal} {}", emu.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(sent.success());
+        // The end of its output: the command is gone, though its input is open.
+        assert_eq!(output.read_line(&mut line).unwrap(), 0);
+        let ran = emu.wait_with_output().unwrap();
+        drop(input);
+        assert_eq!(ran.status.code(), Some(status), "{ran:?}");
+        assert!(text(&ran.stderr).contains("no process used"), "{ran:?}");
+        assert!(!Path::new(line.trim()).exists(), "{line}");
+    }
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -58,6 +91,11 @@ fn what_cannot_be_run_is_status_2_and_says_why() {
     for (words, says) in [
         (&["--shape", "p9", "true"][..], "p4d, p5"),
         (&["--plan", "lose when=1", "true"], "when=1"),
+        (
+            &["--plan", "lose nic=3; lose nic=0,4-7", "true"],
+            "\"lose nic=0,4-7\": there is no NIC 4",
+        ),
+        (&["--plan", "lose from=9 to=8", "true"], "never strike"),
         (&["--plan", "no-such-file", "true"], "--plan no-such-file"),
         (&["/no/such/command"], "/no/such/command"),
     ] {

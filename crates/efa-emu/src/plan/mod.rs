@@ -33,7 +33,8 @@
 //!
 //! * Every rule takes `nic=0,4-7` and `process=0,3` (names of processes, which are their ranks).
 //! * Where a rule strikes some of the operations: `at=5,9` (ordinals from 1), `every=100`,
-//!   `from=10`, `to=20`, `chance=1%`; all that are given have to hold, none means each. `nic-lost`,
+//!   `from=10`, `to=20`, `chance=1%`; all that are given have to hold, none means each. What can never
+//!   hold is an error, and so is a NIC that there is not. `nic-lost`,
 //!   `die`, `mute` and `stop-polling` need one `at=`.
 //! * `on=` names kinds of operation: `send`, `recv` (the posting of a receive), `read`, `write`,
 //!   `imm` (writes with data, which `write` covers too), `any`. Without it a rule is about all but
@@ -114,6 +115,23 @@ impl Plan {
             rules,
             text: parse::canonical(text),
         })
+    }
+
+    /// Whether each NIC that a rule names is one of so many.
+    ///
+    /// # Errors
+    /// The rule and the NIC, in a text: such a rule would never strike.
+    pub fn check_nics(&self, nics: usize) -> Result<(), String> {
+        // What is not written stands in front.
+        for (rule, text) in self.rules.iter().rev().zip(self.text.lines().rev()) {
+            if let Some(nic) = rule.scope.stranger(nics) {
+                return Err(format!(
+                    "plan: \"{text}\": there is no NIC {nic}, they are 0 to {}",
+                    nics.saturating_sub(1)
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Whether a text starts as plans do, be it right or wrong further on: else it may be the name of

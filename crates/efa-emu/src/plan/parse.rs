@@ -234,13 +234,18 @@ impl<'t> Words<'t> {
         let from = self.optional("from", COUNT, units::positive)?;
         let to = self.optional("to", COUNT, units::positive)?;
         let chance = self.optional("chance", PERCENT, units::chance_ppm)?;
-        Ok(When {
+        let when = When {
             at: at.unwrap_or(always.at),
             every: every.unwrap_or(always.every),
             from: from.unwrap_or(always.from),
             to: to.unwrap_or(always.to),
             chance_ppm: chance.unwrap_or(always.chance_ppm),
-        })
+        };
+        if when.is_never() {
+            let what = "can never strike: no number is in all that is given";
+            return Err(self.fault(self.verb, what, "from=10 to=20, say, or at=15 every=5"));
+        }
+        Ok(when)
     }
 
     /// For what happens once and stays.

@@ -104,6 +104,15 @@ impl When {
         chance_ppm: 1_000_000,
     };
 
+    /// Whether it strikes none, whatever is drawn.
+    pub(super) fn is_never(&self) -> bool {
+        if !self.at.is_empty() {
+            return !self.at.iter().any(|n| self.hits(*n, |_| true));
+        }
+        let first = self.from.checked_next_multiple_of(self.every);
+        first.is_none_or(|first| first > self.to)
+    }
+
     /// Whether a draw decides; `chance` is asked only if it does.
     pub(super) fn hits(&self, n: u64, chance: impl FnOnce(u32) -> bool) -> bool {
         let listed = self.at.is_empty() || self.at.contains(&n);
@@ -123,6 +132,12 @@ pub(super) struct Scope {
 }
 
 impl Scope {
+    /// A NIC that it names and that is none of so many; the first of a range.
+    pub(super) fn stranger(&self, nics: usize) -> Option<u32> {
+        let mut named = self.nics.iter().map(|(first, _)| *first);
+        named.find(|first| usize::try_from(*first).is_ok_and(|first| first >= nics))
+    }
+
     pub(super) fn has(&self, nic: usize, process: &str) -> bool {
         let covers =
             |(low, high): &(u32, u32)| u32::try_from(nic).is_ok_and(|n| *low <= n && n <= *high);
@@ -271,6 +286,31 @@ mod tests {
         when.chance_ppm = 1;
         assert!(!when.hits(15, |_| false));
         assert!(!when.hits(14, |_| panic!("decided without a draw")));
+    }
+
+    #[test]
+    fn what_can_never_be_is_known() {
+        let never = |at: &[u64], every, from, to| {
+            let (at, chance_ppm) = (at.to_vec(), 1);
+            When {
+                at,
+                every,
+                from,
+                to,
+                chance_ppm,
+            }
+            .is_never()
+        };
+        assert!(!When::ALWAYS.is_never());
+        assert!(never(&[], 1, 10, 9) && !never(&[], 1, 10, 10));
+        assert!(never(&[], 100, 1, 99) && !never(&[], 100, 1, 100));
+        assert!(never(&[5, 7], 1, 6, 6) && !never(&[5, 7], 7, 6, 9));
+        assert!(never(&[], u64::MAX - 1, u64::MAX, u64::MAX));
+        let scope = Scope {
+            nics: vec![(0, 9), (4, 7)],
+            processes: Vec::new(),
+        };
+        assert_eq!((scope.stranger(4), scope.stranger(5)), (Some(4), None));
     }
 
     #[test]

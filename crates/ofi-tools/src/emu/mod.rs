@@ -8,6 +8,7 @@
 //! ```
 
 mod setup;
+mod signals;
 mod stale;
 mod summary;
 
@@ -75,9 +76,11 @@ pub(crate) fn run(args: &EmuArgs) -> ExitCode {
 fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
     let shape = Shape::by_name(&args.shape).map_err(|e| e.to_string())?;
     let plan = read_plan(args.plan.as_deref())?;
+    plan.check_nics(shape.nics().len())?;
     let seed = args.seed.unwrap_or_else(any_seed);
     let sweep = || stale::sweep(&std::env::temp_dir(), &stale::segments());
     sweep();
+    signals::pass_on().map_err(|e| format!("signals: {e}"))?;
     let setup = Setup::make(&Ask {
         shape: (&args.shape, &shape),
         plan: &plan,
@@ -94,7 +97,9 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
     command
         .args(rest)
         .envs(setup.variables(&|name| std::env::var_os(name).is_some()));
-    let status = command.status();
+    let status = command
+        .spawn()
+        .and_then(|mut command| signals::wait(&mut command));
     let status = status.map_err(|e| format!("{}: {e}", program.to_string_lossy()))?;
     let seen = Snapshot::read_dir(&setup.stats()).map_err(|e| format!("statistics: {e}"))?;
     // Of those that their plan killed.
