@@ -46,6 +46,12 @@ fn digest(asked: u64, kind: OpKind, len: u64, verdict: &PostVerdict) -> u64 {
     hasher.finish()
 }
 
+fn count_strikes(process: &Process, plan: &NicPlan) {
+    for rule in plan.struck() {
+        process.stats().strike(*rule);
+    }
+}
+
 impl Nic {
     pub(crate) fn new(index: usize, spec: NicSpec, plan: NicPlan) -> Self {
         Self {
@@ -79,6 +85,7 @@ impl Nic {
         }
         let mut plan = locked(&self.plan);
         let mut verdict = plan.on_post(kind, len);
+        count_strikes(process, &plan);
         if process.config().stats.is_some() {
             let asked = self.asked.fetch_add(1, Ordering::Relaxed);
             let digest = digest(asked, kind, len, &verdict);
@@ -119,15 +126,24 @@ impl Nic {
         (self.is_silent.load(Ordering::Relaxed) != 0).then(|| *locked(&self.loss))
     }
 
-    pub(crate) fn on_poll(&self) -> PollVerdict {
+    pub(crate) fn on_poll(&self, process: &Process) -> PollVerdict {
         if self.is_plain {
             return PollVerdict::Go;
         }
-        locked(&self.plan).on_poll()
+        let mut plan = locked(&self.plan);
+        let verdict = plan.on_poll();
+        count_strikes(process, &plan);
+        verdict
     }
 
-    pub(crate) fn on_readerr(&self) -> bool {
-        !self.is_plain && locked(&self.plan).on_readerr()
+    pub(crate) fn on_readerr(&self, process: &Process) -> bool {
+        if self.is_plain {
+            return false;
+        }
+        let mut plan = locked(&self.plan);
+        let is_busy = plan.on_readerr();
+        count_strikes(process, &plan);
+        is_busy
     }
 
     /// Counts a region in, if the plan lets it: its end of use, or the errno of the refusal.
@@ -145,7 +161,9 @@ impl Nic {
             bytes: self.region_bytes.load(Ordering::Relaxed),
             pages: self.region_pages.load(Ordering::Relaxed),
         };
-        match plan.on_register(ask, now) {
+        let verdict = plan.on_register(ask, now);
+        count_strikes(process, &plan);
+        match verdict {
             RegVerdict::Fail { errno } => {
                 self.stats(process).injected.fetch_add(1, Ordering::Relaxed);
                 Err(errno)

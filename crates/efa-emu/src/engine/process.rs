@@ -74,7 +74,7 @@ impl Process {
             config.stats.as_deref(),
             &config.process,
             config.seed,
-            specs.len(),
+            (specs.len(), config.plan.written().count()),
         )
         .map_err(|error| format!("EFA_EMU_STATS: {error}"))?;
         let nic = |(index, spec): (usize, &crate::shape::NicSpec)| {

@@ -118,7 +118,7 @@ impl Queue {
 
     /// Makes progress, and gives up to `count` good completions to `take`.
     pub(crate) fn read(&self, count: usize, mut take: impl FnMut(usize, &Completion)) -> Read {
-        let verdict = self.domain.nic.on_poll();
+        let verdict = self.domain.nic.on_poll(self.domain.process);
         if verdict == PollVerdict::Stalled {
             return Read::Empty;
         }
@@ -147,7 +147,7 @@ impl Queue {
 
     /// Takes the error that is first, if the plan lets it.
     pub(crate) fn read_error(&self) -> Option<Completion> {
-        if self.domain.nic.on_readerr() {
+        if self.domain.nic.on_readerr(self.domain.process) {
             return None;
         }
         let mut state = locked(&self.state);

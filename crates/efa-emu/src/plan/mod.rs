@@ -117,13 +117,28 @@ impl Plan {
         })
     }
 
+    /// The rules as they are written, in their order.
+    pub fn written(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.text.lines()
+    }
+
+    /// Those of them that are counted when they strike, with their numbers: all but `reorder window=0`,
+    /// which only keeps others from it.
+    pub fn counted(&self) -> impl Iterator<Item = (usize, &str)> {
+        let unwritten = self.rules.len() - self.written().count();
+        let rules = self.rules.iter().skip(unwritten);
+        let numbered = rules.zip(self.written()).enumerate();
+        let keeps = |rule: &Rule| matches!(rule.action, Action::Reorder { window: 0, .. });
+        numbered.filter_map(move |(i, (rule, text))| (!keeps(rule)).then_some((i, text)))
+    }
+
     /// Whether each NIC that a rule names is one of so many.
     ///
     /// # Errors
     /// The rule and the NIC, in a text: such a rule would never strike.
     pub fn check_nics(&self, nics: usize) -> Result<(), String> {
         // What is not written stands in front.
-        for (rule, text) in self.rules.iter().rev().zip(self.text.lines().rev()) {
+        for (rule, text) in self.rules.iter().rev().zip(self.written().rev()) {
             if let Some(nic) = rule.scope.stranger(nics) {
                 return Err(format!(
                     "plan: \"{text}\": there is no NIC {nic}, they are 0 to {}",
@@ -151,7 +166,8 @@ impl Plan {
     /// The plan's state for the NIC of number `nic`, in the process of this name.
     #[must_use]
     pub fn nic(&self, seed: u64, process: &str, nic: usize) -> NicPlan {
-        NicPlan::new(&self.rules, seed, process, nic)
+        let unwritten = self.rules.len() - self.written().count();
+        NicPlan::new((&self.rules, unwritten), seed, process, nic)
     }
 }
 

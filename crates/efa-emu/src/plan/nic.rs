@@ -24,12 +24,17 @@ pub struct NicPlan {
     is_mute: bool,
     /// So many polls say [`PollVerdict::Stalled`]; `u64::MAX`: all.
     stalled_polls: u64,
+    /// Number of the rule about the speed.
+    slow_rule: Option<usize>,
+    struck: Vec<usize>,
 }
 
 /// A rule, with what it has seen.
 #[derive(Clone, Debug)]
 struct Armed {
     rule: Rule,
+    /// Its number among those that are written.
+    number: Option<usize>,
     stream: Stream,
     /// Operations, calls or regions it was about so far.
     seen: u64,
@@ -77,8 +82,13 @@ struct Loss {
 }
 
 impl NicPlan {
-    /// The rules that are about this NIC of this process.
-    pub(super) fn new(rules: &[Rule], seed: u64, process: &str, nic: usize) -> Self {
+    /// The rules that are about this NIC of this process; the first so many are not written.
+    pub(super) fn new(
+        (rules, unwritten): (&[Rule], usize),
+        seed: u64,
+        process: &str,
+        nic: usize,
+    ) -> Self {
         let mut plan = Self {
             posts: Vec::new(),
             polls: Vec::new(),
@@ -88,20 +98,23 @@ impl NicPlan {
             lost: None,
             is_mute: false,
             stalled_polls: 0,
+            slow_rule: None,
+            struck: Vec::with_capacity(rules.len()),
         };
         for (index, rule) in rules.iter().enumerate() {
             if rule.scope.has(nic, process) {
                 let stream = Stream::named([seed, name_hash(process), as_u64(nic), as_u64(index)]);
-                plan.arm(rule, stream);
+                plan.arm(rule, index.checked_sub(unwritten), stream);
             }
         }
         plan
     }
 
-    fn arm(&mut self, rule: &Rule, stream: Stream) {
+    fn arm(&mut self, rule: &Rule, number: Option<usize>, stream: Stream) {
         let list = match rule.action {
             Action::Speed { bits_per_second } => {
                 self.slow_bps = Some(bits_per_second);
+                self.slow_rule = number;
                 return;
             }
             Action::Reorder { .. } => {
@@ -122,6 +135,7 @@ impl NicPlan {
         };
         list.push(Armed {
             rule: rule.clone(),
+            number,
             stream,
             seen: 0,
             refused: 0,
@@ -131,19 +145,25 @@ impl NicPlan {
     /// What becomes of a post that is otherwise fine. A post that is refused with EAGAIN is the
     /// same operation when it is tried again. `len` is the length of its data in bytes.
     pub fn on_post(&mut self, kind: OpKind, len: u64) -> PostVerdict {
+        self.struck.clear();
         if let Some(loss) = self.lost {
             return PostVerdict::Fail { errno: loss.refuse };
         }
         let is_about = |armed: &&mut Armed| armed.rule.on.has(kind) && armed.rule.sizes.has(len);
         for armed in self.posts.iter_mut().filter(is_about) {
             if armed.refuses() {
+                self.struck.extend(armed.number);
                 return PostVerdict::Again;
             }
         }
+        self.struck.extend(self.slow_rule);
         let mut verdict = Verdict::default();
         for armed in self.posts.iter_mut().filter(is_about) {
             if armed.advance() {
                 verdict.strike(armed);
+                // What it refused was counted then.
+                let refused = matches!(armed.rule.action, Action::Eagain { .. });
+                self.struck.extend(armed.number.filter(|_| !refused));
             }
         }
         self.lost = verdict.lost;
@@ -157,6 +177,7 @@ impl NicPlan {
 
     /// What a read of a completion queue finds.
     pub fn on_poll(&mut self) -> PollVerdict {
+        self.struck.clear();
         if self.stalled_polls > 0 {
             if self.stalled_polls != u64::MAX {
                 self.stalled_polls -= 1;
@@ -164,8 +185,13 @@ impl NicPlan {
             return PollVerdict::Stalled;
         }
         // Every rule counts every poll.
-        let strikes = |empty, armed: &mut Armed| armed.advance() | empty;
-        let is_empty = self.polls.iter_mut().fold(self.is_mute, strikes);
+        let mut is_empty = self.is_mute;
+        for armed in &mut self.polls {
+            if armed.advance() {
+                self.struck.extend(armed.number);
+                is_empty = true;
+            }
+        }
         if is_empty {
             PollVerdict::Empty
         } else {
@@ -175,8 +201,10 @@ impl NicPlan {
 
     /// Whether the read of an error entry says EAGAIN first; the entry stays.
     pub fn on_readerr(&mut self) -> bool {
+        self.struck.clear();
         for armed in &mut self.readerrs {
             if armed.refuses() {
+                self.struck.extend(armed.number);
                 return true;
             }
         }
@@ -188,11 +216,12 @@ impl NicPlan {
 
     /// What becomes of a registration; `now` is what is registered on the NIC before it.
     pub fn on_register(&mut self, ask: Registration, now: Registered) -> RegVerdict {
+        self.struck.clear();
         let mut fails = None;
         let mut revoke_after = None;
         let is_about = |armed: &&mut Armed| armed.rule.sizes.has(ask.len);
         for armed in self.registers.iter_mut().filter(is_about) {
-            let strikes = armed.advance();
+            let mut strikes = armed.advance();
             match armed.rule.action {
                 Action::MrError { errno } if strikes => fails = fails.or(Some(errno)),
                 Action::Revoke { after } if strikes => {
@@ -204,9 +233,11 @@ impl NicPlan {
                         || over(now.bytes, ask.len, limits.bytes)
                         || over(now.pages, ask.pages, limits.pages);
                     fails = fails.or_else(|| is_over.then_some(limits.errno));
+                    strikes = is_over;
                 }
                 _ => {}
             }
+            self.struck.extend(armed.number.filter(|_| strikes));
         }
         match fails {
             Some(errno) => RegVerdict::Fail { errno },
@@ -222,6 +253,12 @@ impl NicPlan {
             && self.readerrs.is_empty()
             && self.registers.is_empty()
             && self.slow_bps.is_none()
+    }
+
+    /// Which of the rules that are written, by their numbers from 0, struck at the last question.
+    #[must_use]
+    pub fn struck(&self) -> &[usize] {
+        &self.struck
     }
 
     /// Whether the NIC has gone: what is pending ends with [`Self::loss`], peers that use it find

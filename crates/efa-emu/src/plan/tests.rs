@@ -371,3 +371,24 @@ proptest! {
         }
     }
 }
+
+/// Numbers are those of the rules as they are written: the one about order that nobody wrote has none.
+#[test]
+fn what_struck_is_known_by_its_number() {
+    let text = "lose at=2; eagain at=3 burst=2; speed rate=1Gbps; lose on=read; empty at=2; mr-limit count=0";
+    let mut nic = Plan::parse(text).unwrap().nic(1, "0", 0);
+    let mut struck = vec![0; 6];
+    let mut count = |nic: &NicPlan| nic.struck().iter().for_each(|rule| struck[*rule] += 1);
+    for _ in 0..5 {
+        nic.on_post(OpKind::Send, 1);
+        count(&nic);
+        nic.on_poll();
+        count(&nic);
+    }
+    nic.on_register(Registration { len: 1, pages: 1 }, Registered::default());
+    count(&nic);
+    assert_eq!(struck, [1, 2, 3, 0, 1, 1]);
+    let plan = Plan::parse("reorder window=0; lose; reorder window=3 nic=1").unwrap();
+    let counted = plan.counted().collect::<Vec<_>>();
+    assert_eq!(counted, [(1, "lose"), (2, "reorder window=3 nic=1")]);
+}

@@ -1,9 +1,10 @@
 //! The file of one process: a page of text that says whose it is, then the numbers of each NIC.
 //!
 //! ```text
-//! 0     "efa-emu statistics 1\nprocess 0\npid 4711\nseed 7\nnics 2\nwords 40\n", zeros up to
+//! 0     "efa-emu statistics 2\nprocess 0\npid 4711\nseed 7\nnics 2\nwords 40\nrules 3\n", zeros up to
 //! 4088  u64: 1 if the plan killed the process
 //! 4096  words u64 of NIC 0 in the order of [`super::NAMES`], then the statuses; NIC 1; ..
+//!       and how often each rule of the plan struck, u64
 //! ```
 //! Numbers are little-endian.
 
@@ -18,7 +19,7 @@ use super::counts::{NicCounts, WORDS};
 /// Where the numbers start: a page, so that they can be mapped.
 pub(super) const HEADER: usize = 4096;
 const KILLED_AT: usize = HEADER - 8;
-const FIRST_LINE: &str = "efa-emu statistics 1";
+const FIRST_LINE: &str = "efa-emu statistics 2";
 /// What the names of the files in a directory of statistics end with.
 const SUFFIX: &str = ".efastat";
 /// More NICs than any machine has.
@@ -37,6 +38,8 @@ pub struct Snapshot {
     pub was_killed: bool,
     /// Its NICs, by number.
     pub nics: Vec<NicCounts>,
+    /// How often each rule of its plan struck, on all NICs.
+    pub rules: Vec<u64>,
 }
 
 impl Snapshot {
@@ -97,7 +100,9 @@ impl Snapshot {
         let nics: usize = value("nics")?.parse().ok()?;
         let words: usize = value("words")?.parse().ok()?;
         let each = words.checked_mul(8).filter(|each| *each > 0)?;
-        let numbers = numbers.get(..nics.checked_mul(each)?)?;
+        let rules: usize = value("rules")?.parse().ok()?;
+        let (numbers, rest) = numbers.split_at_checked(nics.checked_mul(each)?)?;
+        let rules = rest.get(..rules.checked_mul(8)?)?;
         Some(Self {
             process,
             pid,
@@ -107,6 +112,7 @@ impl Snapshot {
                 .chunks_exact(each)
                 .map(|nic| NicCounts::decode(nic.chunks_exact(8).map(word)))
                 .collect(),
+            rules: rules.chunks_exact(8).map(word).collect(),
         })
     }
 }
@@ -147,7 +153,12 @@ fn word(bytes: &[u8]) -> u64 {
 ///
 /// `path` is a directory, in which the file gets a name of its own, or a file, in whose name `%p`
 /// stands for the process id.
-pub(super) fn create(path: &Path, process: &str, seed: u64, nics: usize) -> io::Result<File> {
+pub(super) fn create(
+    path: &Path,
+    process: &str,
+    seed: u64,
+    (nics, rules): (usize, usize),
+) -> io::Result<File> {
     if nics > NICS_MAX {
         let text = format!("{nics} NICs are more than {NICS_MAX}");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
@@ -170,7 +181,7 @@ pub(super) fn create(path: &Path, process: &str, seed: u64, nics: usize) -> io::
         PathBuf::from(path.to_string_lossy().replace("%p", &pid.to_string()))
     };
     let header = format!(
-        "{FIRST_LINE}\nprocess {name}\npid {pid}\nseed {seed}\nnics {nics}\nwords {WORDS}\n"
+        "{FIRST_LINE}\nprocess {name}\npid {pid}\nseed {seed}\nnics {nics}\nwords {WORDS}\nrules {rules}\n"
     );
     let open = || {
         let file = File::options()
@@ -180,7 +191,7 @@ pub(super) fn create(path: &Path, process: &str, seed: u64, nics: usize) -> io::
             .truncate(true)
             .open(&file)?;
         // Written, not only made as long: without room for it a touch of the mapping would be a signal.
-        file.write_all_at(&vec![0; HEADER + nics * WORDS * 8], 0)?;
+        file.write_all_at(&vec![0; HEADER + (nics * WORDS + rules) * 8], 0)?;
         file.write_all_at(header.as_bytes(), 0)?;
         Ok(file)
     };

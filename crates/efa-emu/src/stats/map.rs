@@ -1,6 +1,7 @@
 //! The numbers in memory that a file shows.
 
 use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::AtomicU64;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -13,6 +14,7 @@ use super::file::HEADER;
 pub(super) struct Mapping {
     nics: NonNull<NicStats>,
     count: usize,
+    rules: usize,
 }
 
 // SAFETY: the memory is shared by design, all of it is atomics, and unmapping is not tied to a
@@ -22,9 +24,9 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the numbers of `count` NICs of a file made by [`super::file::create`].
-    pub(super) fn new(file: &File, count: usize) -> io::Result<Self> {
-        let bytes = count * size_of::<NicStats>();
+    /// Maps the numbers of `count` NICs and `rules` rules of a file made by [`super::file::create`].
+    pub(super) fn new(file: &File, count: usize, rules: usize) -> io::Result<Self> {
+        let bytes = bytes(count, rules);
         let offset = i64::try_from(HEADER).map_err(io::Error::other)?;
         // SAFETY: mmap(2) with no address of ours chooses a place where nothing is; file and
         // length are such that the file holds all of it.
@@ -42,7 +44,7 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let nics = NonNull::new(place.cast()).ok_or_else(|| io::Error::other("mapped at 0"))?;
-        Ok(Self { nics, count })
+        Ok(Self { nics, count, rules })
     }
 
     /// The numbers of each NIC.
@@ -52,13 +54,25 @@ impl Mapping {
         // is SIGBUS; the file has this length, and is this process's own.
         unsafe { core::slice::from_raw_parts(self.nics.as_ptr(), self.count) }
     }
+
+    /// How often each rule struck: behind the NICs.
+    pub(super) fn rules(&self) -> &[AtomicU64] {
+        let behind = self.nics.as_ptr().wrapping_add(self.count).cast();
+        // SAFETY: as above; the numbers behind the NICs are as many as the mapping was made for, and
+        // what is aligned for NicStats is for them.
+        unsafe { core::slice::from_raw_parts(behind, self.rules) }
+    }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        let bytes = self.count * size_of::<NicStats>();
+        let bytes = bytes(self.count, self.rules);
         // SAFETY: what `new` mapped, and no reference to it outlives self.
         let status = unsafe { libc::munmap(self.nics.as_ptr().cast(), bytes) };
         debug_assert_eq!(status, 0, "munmap of what was mapped");
     }
+}
+
+fn bytes(nics: usize, rules: usize) -> usize {
+    nics * size_of::<NicStats>() + rules * size_of::<AtomicU64>()
 }

@@ -9,6 +9,7 @@ mod counts;
 mod file;
 mod map;
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -25,12 +26,12 @@ pub struct Stats {
 
 #[derive(Debug)]
 enum Place {
-    Heap(Box<[NicStats]>),
+    Heap(Box<[NicStats]>, Box<[AtomicU64]>),
     File { file: File, nics: Mapping },
 }
 
 impl Stats {
-    /// Statistics of so many NICs, all 0.
+    /// Statistics of so many NICs, and of so many rules of a plan, all 0.
     ///
     /// They show in the file `path` (`%p` in its name is the process id), or in a file of their own
     /// in the directory `path`; without a path only this process can read them. `process` and `seed`
@@ -38,15 +39,23 @@ impl Stats {
     ///
     /// # Errors
     /// What making or mapping the file gave, with its name.
-    pub fn create(path: Option<&Path>, process: &str, seed: u64, nics: usize) -> io::Result<Self> {
+    pub fn create(
+        path: Option<&Path>,
+        process: &str,
+        seed: u64,
+        (nics, rules): (usize, usize),
+    ) -> io::Result<Self> {
         let place = match path {
             // Nothing to map for nothing.
             Some(path) if nics > 0 => {
-                let file = file::create(path, process, seed, nics)?;
-                let nics = Mapping::new(&file, nics)?;
+                let file = file::create(path, process, seed, (nics, rules))?;
+                let nics = Mapping::new(&file, nics, rules)?;
                 Place::File { file, nics }
             }
-            _ => Place::Heap((0..nics).map(|_| NicStats::default()).collect()),
+            _ => Place::Heap(
+                (0..nics).map(|_| NicStats::default()).collect(),
+                (0..rules).map(|_| AtomicU64::new(0)).collect(),
+            ),
         };
         Ok(Self { place })
     }
@@ -64,8 +73,19 @@ impl Stats {
     #[must_use]
     pub fn nics(&self) -> &[NicStats] {
         match &self.place {
-            Place::Heap(nics) => nics,
+            Place::Heap(nics, _) => nics,
             Place::File { nics, .. } => nics.nics(),
+        }
+    }
+
+    /// Counts that a rule of the plan struck, by its number from 0.
+    pub fn strike(&self, rule: usize) {
+        let rules = match &self.place {
+            Place::Heap(_, rules) => rules,
+            Place::File { nics, .. } => nics.rules(),
+        };
+        if let Some(count) = rules.get(rule) {
+            count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -75,7 +95,7 @@ impl Stats {
     /// What writing to the file gave.
     pub fn mark_killed(&self) -> io::Result<()> {
         match &self.place {
-            Place::Heap(_) => Ok(()),
+            Place::Heap(..) => Ok(()),
             Place::File { file, .. } => file::mark_killed(file),
         }
     }
@@ -90,10 +110,11 @@ mod tests {
     #[test]
     fn what_is_counted_can_be_read_by_others() {
         let dir = tempfile::tempdir().unwrap();
-        let stats = Stats::create(Some(dir.path()), "rank/3 x", 7, 2).unwrap();
+        let stats = Stats::create(Some(dir.path()), "rank/3 x", 7, (2, 2)).unwrap();
         stats.nic(1).sends.fetch_add(5, Relaxed);
         stats.nic(1).regions.fetch_add(2, Relaxed);
         stats.nic(0).count_error(13);
+        [1, 1, 2].into_iter().for_each(|rule| stats.strike(rule));
         let all = Snapshot::read_dir(dir.path()).unwrap();
         let [seen] = all.as_slice() else {
             panic!("{all:?}");
@@ -102,6 +123,7 @@ mod tests {
         assert_eq!(seen.pid, std::process::id());
         assert_eq!(seen.nics[1], stats.nic(1).counts());
         assert_eq!(seen.total().sends, 5);
+        assert_eq!(seen.rules, [0, 2]);
         assert_eq!(seen.leaks().collect::<Vec<_>>(), [(1, "regions", 2)]);
         let text = seen.to_string();
         assert!(text.contains("NIC 0: errors 1, status 13: 1"), "{text}");
@@ -116,7 +138,7 @@ mod tests {
     fn a_file_can_be_named_after_the_process() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s-%p");
-        let stats = Stats::create(Some(&path), "a", u64::MAX, 1).unwrap();
+        let stats = Stats::create(Some(&path), "a", u64::MAX, (1, 0)).unwrap();
         stats.nic(0).bytes_in.fetch_add(u64::MAX, Relaxed);
         drop(stats);
         let file = dir.path().join(format!("s-{}", std::process::id()));
@@ -127,7 +149,7 @@ mod tests {
 
     #[test]
     fn without_a_file_they_are_kept_all_the_same() {
-        let stats = Stats::create(None, "a", 0, 3).unwrap();
+        let stats = Stats::create(None, "a", 0, (3, 1)).unwrap();
         stats.nic(2).again.fetch_add(1, Relaxed);
         assert_eq!(stats.nics().len(), 3);
         assert_eq!(stats.nic(2).counts().again, 1);
@@ -138,7 +160,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         let whole = {
-            drop(Stats::create(Some(&path), "a", 0, 2).unwrap());
+            drop(Stats::create(Some(&path), "a", 0, (2, 1)).unwrap());
             std::fs::read(&path).unwrap()
         };
         assert_eq!(Snapshot::read(&path).unwrap().nics.len(), 2);
@@ -150,9 +172,9 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidData);
             assert!(error.to_string().contains("/x"), "{error}");
         }
-        let error = Stats::create(Some(&dir.path().join("no/x")), "a", 0, 1).unwrap_err();
+        let error = Stats::create(Some(&dir.path().join("no/x")), "a", 0, (1, 0)).unwrap_err();
         assert!(error.to_string().contains("no/x"), "{error}");
-        let error = Stats::create(Some(&path), "a", 0, 5000).unwrap_err();
+        let error = Stats::create(Some(&path), "a", 0, (5000, 0)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
 }

@@ -104,7 +104,7 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
     let seen = Snapshot::read_dir(&setup.stats()).map_err(|e| format!("statistics: {e}"))?;
     // Of those that their plan killed.
     sweep();
-    let lines = summary::lines(&seen, args.numbers);
+    let lines = summary::lines(&seen, &plan, args.numbers);
     for line in &lines.text {
         out::error_line(&format!("ofi emu: {line}"));
     }

@@ -84,7 +84,7 @@ mod tests {
         let (over, running) = (make(&name(gone, 1)), make(&name(own, 2)));
         // A process of this one outlived it: this test.
         let outlived = make(&name(gone, 3));
-        let stats = Stats::create(Some(&outlived.join("stats")), "0", 1, 1).unwrap();
+        let stats = Stats::create(Some(&outlived.join("stats")), "0", 1, (1, 0)).unwrap();
         let others = [
             make(&format!("{PREFIX}mine")),
             make(&format!("{PREFIX}1-2")),

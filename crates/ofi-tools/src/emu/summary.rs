@@ -1,5 +1,6 @@
 //! What the processes of an emulation did, in a few lines.
 
+use efa_emu::plan::Plan;
 use efa_emu::stats::{NicCounts, Snapshot};
 
 use crate::size::rounded;
@@ -12,8 +13,8 @@ pub(super) struct Summary {
     pub(super) is_leaky: bool,
 }
 
-/// One line a process, more with `numbers`, and what was left open.
-pub(super) fn lines(seen: &[Snapshot], numbers: bool) -> Summary {
+/// One line a process, more with `numbers`, what was left open, and what each rule of the plan did.
+pub(super) fn lines(seen: &[Snapshot], plan: &Plan, numbers: bool) -> Summary {
     let mut text = Vec::new();
     if seen.is_empty() {
         let nobody = "no process used the emulated NICs (FI_PROVIDER says another, or libfabric was not loaded)";
@@ -32,7 +33,22 @@ pub(super) fn lines(seen: &[Snapshot], numbers: bool) -> Summary {
     if !seen.is_empty() && !is_leaky {
         text.push("nothing was left open".to_owned());
     }
+    if !seen.is_empty() {
+        text.extend(strikes(seen, plan));
+    }
     Summary { text, is_leaky }
+}
+
+/// How often each rule struck, in all processes.
+fn strikes(seen: &[Snapshot], plan: &Plan) -> impl Iterator<Item = String> {
+    plan.counted().map(|(i, rule)| {
+        let of = |process: &Snapshot| process.rules.get(i).copied().unwrap_or(0);
+        match seen.iter().map(of).fold(0, u64::saturating_add) {
+            0 => format!("{rule}: never struck"),
+            1 => format!("{rule}: struck once"),
+            n => format!("{rule}: struck {n} times"),
+        }
+    })
 }
 
 fn line(process: &Snapshot) -> String {
@@ -92,6 +108,7 @@ fn leaks(process: &Snapshot) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::lines;
+    use efa_emu::plan::Plan;
     use efa_emu::stats::{NicCounts, Snapshot};
 
     fn process(nics: Vec<NicCounts>) -> Snapshot {
@@ -101,6 +118,7 @@ mod tests {
             seed: 7,
             was_killed: false,
             nics,
+            rules: vec![0, 1, 2],
         }
     }
 
@@ -116,7 +134,7 @@ mod tests {
     #[test]
     fn a_process_is_a_line() {
         let seen = [process(vec![busy(), NicCounts::default()])];
-        let summary = lines(&seen, false);
+        let summary = lines(&seen, &Plan::default(), false);
         assert_eq!(
             summary.text,
             [
@@ -125,7 +143,7 @@ mod tests {
             ]
         );
         assert!(!summary.is_leaky);
-        let numbers = lines(&seen, true).text;
+        let numbers = lines(&seen, &Plan::default(), true).text;
         assert_eq!(numbers[1], "  NIC 0: sends 3, bytes_out 1536, again 2");
     }
 
@@ -136,7 +154,8 @@ mod tests {
             endpoints: 1,
             ..busy()
         };
-        let summary = lines(&[process(vec![leak.clone(), busy(), leak])], false);
+        let seen = [process(vec![leak.clone(), busy(), leak])];
+        let summary = lines(&seen, &Plan::default(), false);
         assert!(summary.is_leaky);
         assert_eq!(
             summary.text[1..],
@@ -148,7 +167,23 @@ mod tests {
     }
 
     #[test]
+    fn rules_that_never_struck_are_told() {
+        let plan = Plan::parse("lose on=imm; die at=9; late by=1ms; reorder window=0").unwrap();
+        let seen = [process(Vec::new()), process(Vec::new())];
+        let text = lines(&seen, &plan, false).text;
+        assert_eq!(
+            text[3..],
+            [
+                "lose on=imm: never struck",
+                "die at=9: struck 2 times",
+                "late by=1ms: struck 4 times"
+            ]
+        );
+    }
+
+    #[test]
     fn nobody_is_told_too() {
-        assert!(lines(&[], true).text[0].contains("no process"));
+        let nobody = lines(&[], &Plan::parse("lose").unwrap(), true).text;
+        assert!(nobody[0].contains("no process") && nobody.len() == 1);
     }
 }
