@@ -15,7 +15,7 @@
 //! * [`programs`]: programs in C on providers; [`soak`]: hours of them; [`kills`]: peers that
 //!   are killed at each stage; [`sanitize`]: under sanitizers
 //! * [`sim`]: simulations; [`fuzz`]: fuzzing; [`traps`]: that tests fail which should; [`coverage`];
-//!   [`hot`]: what the hot path costs; [`bench`]: all that is measured, and its pages
+//!   [`hot`]: what the hot path costs; [`bench`](mod@bench): all that is measured, and its pages
 #![forbid(unsafe_code)]
 #![expect(
     clippy::print_stdout,
