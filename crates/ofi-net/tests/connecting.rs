@@ -131,6 +131,54 @@ fn two_sides_connect_at_once() {
     in_one_process("two_sides_connect_at_once", at_once);
 }
 
+/// Where the process that connects as v4 does writes its handle.
+const HANDLE_FILE: &str = "OFI_NET_TEST_HANDLE_FILE";
+
+/// The connect and the accept of v4, in a process that makes no call after them, as a caller that waits for
+/// its peers by other means; its peer's accept ends all the same, also on a provider that
+/// needs the receiver's calls to complete a send (shm of 2.x).
+fn blocking() {
+    let side = Side::new(config(1));
+    let (listener, own) = listen(&side.net);
+    if let Some(theirs) = given_handle() {
+        let file = std::env::var_os(HANDLE_FILE).unwrap();
+        let written = std::path::Path::new(&file).with_extension("new");
+        std::fs::write(&written, own).unwrap();
+        std::fs::rename(&written, &file).unwrap();
+        let mut short = [0; 64];
+        short.copy_from_slice(&theirs[..64]);
+        side.net.connect_v4(0, &mut short).unwrap();
+        side.net.accept_blocking(listener).unwrap();
+        // The other side takes the file away when it has what it waits for. Nothing is called meanwhile.
+        let start = Instant::now();
+        while std::path::Path::new(&file).exists() && start.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("handle");
+    let more = [(HANDLE_FILE.to_owned(), file.to_str().unwrap().to_owned())];
+    let name = "after_a_blocking_accept_nobody_waits_for_another_call";
+    let peer = peer_process_with(name, &own, &more);
+    let theirs = until("their handle", || std::fs::read(&file).ok());
+    let mut theirs = theirs.try_into().unwrap();
+    let (mut send, mut recv) = (None, None);
+    until("both connections", || {
+        send = send.or_else(|| side.net.connect(0, &mut theirs).unwrap());
+        recv = recv.or_else(|| side.net.accept(listener).unwrap());
+        (send.is_some() && recv.is_some()).then_some(())
+    });
+    std::fs::remove_file(&file).unwrap();
+    peer.finish();
+}
+
+#[test]
+fn after_a_blocking_accept_nobody_waits_for_another_call() {
+    let name = "after_a_blocking_accept_nobody_waits_for_another_call";
+    on_providers(name, |_| true, blocking);
+}
+
 /// A connection that is given up before anybody accepted: its close, and the end of all, wait for nobody.
 fn given_up() {
     let (a, b) = (Side::new(config(2)), Side::new(config(2)));

@@ -8,8 +8,8 @@ use crate::error::{Code, NetError};
 use crate::handle_words::CommWord;
 use crate::progress::Role;
 use crate::traffic::TrafficClass;
-use ofi_rdma::CommKey;
 use ofi_rdma::wire::handle::{HANDLE_BYTES, Handle};
+use ofi_rdma::{CommKey, Stage};
 use ofi_sendrecv::Target;
 
 /// Passes that close makes for what it queued, without waiting for a peer.
@@ -69,6 +69,12 @@ impl SendRecv {
             up.map(Some)
         })?;
         Ok(up.filter(|&up| up).map(|_| word))
+    }
+
+    /// What a communicator waits for, if for anything.
+    pub(crate) fn stage(&self, word: CommWord) -> Result<Option<Stage>, NetError> {
+        let (_, domain, key) = self.comm(word)?;
+        domain.enter(|core| Ok(core.engine.comm_info(key).and_then(|info| info.stage)))
     }
 
     pub(crate) fn accept(&self, listener: CommWord) -> Result<Option<CommWord>, NetError> {

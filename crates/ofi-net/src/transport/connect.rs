@@ -3,12 +3,16 @@
 use super::{Transport, stale};
 use crate::clock::{self, Deadline};
 use crate::error::{Code, NetError};
-use crate::handle_state::{self, Stage, State};
+use crate::handle_state::{self, Stage as Step, State};
 use crate::handle_words::CommWord;
 use crate::progress::{Core, Role};
 use crate::traffic::TrafficClass;
 use ofi_rdma::wire::handle::{HANDLE_BYTES, Handle};
-use ofi_rdma::{CommKey, Target};
+use ofi_rdma::{CommKey, Stage, Target};
+
+/// How long the calls of v4 wait for what a caller may not give them a later call for; a peer that is not
+/// there yet is not waited for any longer.
+const PATIENCE_V4_MS: u64 = 1000;
 
 /// Passes that close makes for what it queued, without waiting for a peer.
 pub(super) const PASSES_AT_CLOSE: usize = 4;
@@ -82,33 +86,56 @@ impl Transport {
                 Some(word) => word,
                 None => return Ok(None),
             },
-            State::Used(word, Stage::Connecting) => word,
-            State::Used(_, stage) => return Err(used(stage)),
+            State::Used(word, Step::Connecting) => word,
+            State::Used(_, step) => return Err(used(step)),
             State::Corrupt => return Err(corrupt(handle)),
         };
-        handle_state::write(handle, self.nonce, word, Stage::Connecting);
+        handle_state::write(handle, self.nonce, word, Step::Connecting);
         let stepped = self.step_connect(word);
         match &stepped {
             Ok(None) => {}
-            Ok(Some(_)) => handle_state::write(handle, self.nonce, word, Stage::Connected),
-            Err(_) => handle_state::write(handle, self.nonce, word, Stage::Failed),
+            Ok(Some(_)) => handle_state::write(handle, self.nonce, word, Step::Connected),
+            Err(_) => handle_state::write(handle, self.nonce, word, Step::Failed),
         }
         stepped
     }
 
-    /// The connect of v4 (decision 18): the send communicator at once; its connection completes in
-    /// later calls on it. The handle has 64 bytes and no state.
+    /// The connect of v4 (decision 18): the send communicator, once its connect message is with the
+    /// provider or after a second; its connection completes in later calls on it. The handle has 64 bytes
+    /// and no state.
     ///
     /// # Errors
     /// A handle that is damaged or of something else, an unreachable peer.
     pub fn connect_v4(&self, dev: usize, handle: &mut [u8; 64]) -> Result<CommWord, NetError> {
         self.alive()?;
-        loop {
+        let word = loop {
             if let Some(word) = self.start(dev, None, &handle[..])? {
-                return Ok(word);
+                break word;
+            }
+            std::thread::yield_now();
+        };
+        // A provider says EAGAIN at the first contact with a peer (shm). Were the message left for a later
+        // call, a caller that now waits for its peers by other means would never make one.
+        let deadline = Deadline::after(PATIENCE_V4_MS);
+        while self.step_connect(word)?.is_none() && self.has_message_left(word)? {
+            if deadline.is_over() {
+                break;
             }
             std::thread::yield_now();
         }
+        Ok(word)
+    }
+
+    /// Whether the connect message of a communicator waits for the provider.
+    fn has_message_left(&self, word: CommWord) -> Result<bool, NetError> {
+        let stage = match &*self.sendrecv {
+            Some(other) => other.stage(word)?,
+            None => {
+                let (_, domain, key) = self.comm(word)?;
+                domain.enter(|core| Ok(core.engine.comm_info(key).and_then(|info| info.stage)))?
+            }
+        };
+        Ok(stage == Some(Stage::SendConn))
     }
 
     /// Takes the next step of an accept; the receive communicator once it is up.
@@ -149,6 +176,7 @@ impl Transport {
         let deadline = Deadline::after(self.config.connect_timeout_ms);
         loop {
             if let Some(word) = self.accept(listener)? {
+                self.see_connections_through(listener)?;
                 return Ok(word);
             }
             if deadline.is_over() {
@@ -157,6 +185,22 @@ impl Transport {
             }
             std::thread::yield_now();
         }
+    }
+
+    /// Takes the answers to connects of v4 that are still out, within its patience. A provider may need the
+    /// receiver's calls to complete a send (shm of 2.x): a peer would wait in accept for a process that
+    /// believes itself connected and calls no more.
+    fn see_connections_through(&self, listener: CommWord) -> Result<(), NetError> {
+        if self.sendrecv.is_some() {
+            // Its connect messages have no answer.
+            return Ok(());
+        }
+        let (_, domain, _) = self.comm(listener)?;
+        let deadline = Deadline::after(PATIENCE_V4_MS);
+        while domain.enter(|core| Ok(core.is_connecting()))? && !deadline.is_over() {
+            std::thread::yield_now();
+        }
+        Ok(())
     }
 
     /// Closes a send communicator, with requests in flight or without: their words are stale from
@@ -276,6 +320,15 @@ impl Core {
         Ok(up?)
     }
 
+    /// Makes progress; whether a send communicator still waits for its answer. One that failed does not: its
+    /// next call says so.
+    fn is_connecting(&mut self) -> bool {
+        self.progress();
+        let sends = self.open.iter().filter(|&(_, role)| *role == Role::Send);
+        let sends: Vec<CommKey> = sends.map(|(&comm, _)| comm).collect();
+        (sends.into_iter()).any(|comm| matches!(self.poll_connect(comm), Ok(false)))
+    }
+
     /// Detaches a communicator.
     pub(crate) fn close(&mut self, comm: CommKey) -> Result<(), NetError> {
         self.engine.close(comm, clock::now_ms())?;
@@ -287,9 +340,9 @@ impl Core {
     }
 }
 
-fn used(stage: Stage) -> NetError {
-    let what = match stage {
-        Stage::Connected => "connect has returned the communicator of this handle before",
+fn used(step: Step) -> NetError {
+    let what = match step {
+        Step::Connected => "connect has returned the communicator of this handle before",
         _ => "the connection of this handle has failed before",
     };
     NetError::new(Code::CorruptHandle, what)
