@@ -58,6 +58,9 @@ __attribute__((format(printf, 5, 6))) static void logger(int level, unsigned lon
     va_end(arguments);
     __atomic_add_fetch(&lines, 1, __ATOMIC_RELAXED);
     if (level == OFI_NCCL_LOG_WARN) {
+        /* docs/errors.md has every one of them. */
+        CHECK(strncmp(text, "NET/OFI OFI-E", 13) == 0 || strncmp(text, "NET/OFI OFI-W", 13) == 0,
+              "a warning without a code: %s", text);
         __atomic_add_fetch(&warnings, 1, __ATOMIC_RELAXED);
         memcpy(last_warning, text, sizeof text);
     }

@@ -81,7 +81,7 @@ const BROKEN: &[Start<'_>] = &[
         provider: "tcp",
         settings: &[("OFI_NCCL_PROTOCOL", "TCP")],
         ends: "warns",
-        texts: &["OFI-E0203", "OFI_NCCL_PROTOCOL=\"TCP\"", "RDMA", "SENDRECV"],
+        texts: &["OFI-W0203", "OFI_NCCL_PROTOCOL=\"TCP\"", "RDMA", "SENDRECV"],
     },
     Start {
         provider: "tcp",
@@ -140,13 +140,33 @@ const BROKEN: &[Start<'_>] = &[
         provider: "tcp",
         settings: &[("OFI_NCCL_FORCE_NUM_RAILS", "9")],
         ends: "warns",
-        texts: &["OFI-E0203", "OFI_NCCL_FORCE_NUM_RAILS=\"9\""],
+        texts: &["OFI-W0203", "OFI_NCCL_FORCE_NUM_RAILS=\"9\""],
     },
     Start {
         provider: "tcp",
         settings: &[("OFI_NCCL_FORCE_NUM_RAIL", "4")],
         ends: "warns",
-        texts: &["OFI-E0204", "OFI_NCCL_FORCE_NUM_RAILS"],
+        texts: &["OFI-W0204", "OFI_NCCL_FORCE_NUM_RAILS"],
+    },
+    // Foreign text is no format: names and values of variables reach the logger as they are.
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_%s%n%1$s", "1")],
+        ends: "warns",
+        texts: &["OFI-W0204", "\"OFI_NCCL_%s%n%1$s\""],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_CQ_SIZE", "%s%n%s%n%99999999d")],
+        ends: "warns",
+        texts: &["OFI-W0203", "OFI_NCCL_CQ_SIZE=\"%s%n%s%n%99999999d\""],
+    },
+    // The same from a path, through libfabric's and the loader's words.
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_LIBFABRIC_PATH", "/%s%n%x/libfabric.so.1")],
+        ends: "fails",
+        texts: &["OFI-E0101", "/%s%n%x/libfabric.so.1"],
     },
     Start {
         provider: "efa",
@@ -156,7 +176,7 @@ const BROKEN: &[Start<'_>] = &[
             ("OFI_NCCL_FORCE_PRODUCT_NAME", "p4d.24xlarge"),
         ],
         ends: "warns",
-        texts: &["OFI-E0114", "1 of the 4 EFAs of p4d.24xlarge"],
+        texts: &["OFI-W0114", "1 of the 4 EFAs of p4d.24xlarge"],
     },
 ];
 

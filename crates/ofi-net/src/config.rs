@@ -9,7 +9,6 @@ use ofi_rdma::ConfigError;
 use ofi_topo::Accelerators;
 
 use crate::error::{Code, NetError};
-use crate::log::Level;
 use crate::pages::page_bytes;
 use crate::params::{Flavour, Id, Note, Status, TABLE, Values};
 use crate::platform::{self, Platform};
@@ -142,13 +141,10 @@ impl Config {
         let config = Self::build(values, notes);
         if config.cq_depth() > config.cq_entries {
             let (asked, depth) = (config.cq_entries, config.cq_depth());
-            notes.push(Note {
-                level: Level::Info,
-                text: format!(
-                    "OFI_NCCL_CQ_SIZE is {asked}: {depth} are used, for the receives that a rail can have \
-                     posted (OFI_NCCL_RDMA_MAX_POSTED_*) and {CQ_SENDS} sends"
-                ),
-            });
+            notes.push(Note::Info(format!(
+                "OFI_NCCL_CQ_SIZE is {asked}: {depth} are used, for the receives that a rail can have \
+                 posted (OFI_NCCL_RDMA_MAX_POSTED_*) and {CQ_SENDS} sends"
+            )));
         }
         config.check()?;
         Ok(config)
@@ -349,7 +345,7 @@ fn posted(values: &Values, notes: &mut Vec<Note>, min: Id, max: Id) -> (usize, u
     // Raising one default above the other is not a contradiction of the user's.
     if values.is_set(Id::MinPostedEager) || values.is_set(Id::MinPostedControl) {
         let text = format!("{min} is {low}, above {max}, {high}; using {high} for both");
-        notes.push(Note::coded(Code::Contradiction, &text));
+        notes.push(Note::coded(Code::PostedBounds, text));
     }
     (high, high)
 }

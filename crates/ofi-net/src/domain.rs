@@ -98,8 +98,9 @@ impl Seated for Domain {
         let (mut core, memory, says) = self.into_parts();
         core.drain_all(bound_ms);
         says.notes(&mem::take(&mut core.port.notes));
+        says.close(core.engine.counters());
         if let Err(error) = core.shut_down() {
-            says.warn(&error.to_string());
+            says.warn(error);
         }
         // Regions that the caller left registered, then the fi_domains.
         drop(memory);

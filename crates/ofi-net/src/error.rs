@@ -6,10 +6,14 @@
 //! here they become codes, once.
 
 use core::fmt;
+use efa_fabric::CompletionError;
+use ofi_rdma::Cause;
 
-pub use codes::{Code, CodeInfo};
+pub use codes::{Code, CodeInfo, Severity};
+pub use efa::{EFA_STATUS, EfaStatus, efa_status};
 
 mod codes;
+mod efa;
 mod from;
 mod hints;
 
@@ -52,6 +56,15 @@ impl NetError {
         self
     }
 
+    /// The same, as the `n`-th of its kind (from 1): for a line that stands for those not written.
+    #[must_use]
+    pub fn counted(mut self, n: u32) -> Self {
+        if n > 1 {
+            self.what = format!("{} (number {n} of this kind)", self.what).into_boxed_str();
+        }
+        self
+    }
+
     /// Marks it as written to the log already, so that the C edge does not write it again
     /// (style 24: log once, where the error is decided).
     #[must_use]
@@ -85,14 +98,38 @@ impl NetError {
     }
 }
 
-/// `OFI-E0123` alone.
+/// `OFI-E0123` or `OFI-W0123` alone.
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OFI-E{:04}", self.info().number)
+        let info = self.info();
+        let letter = match info.severity {
+            Severity::Error => 'E',
+            Severity::Warning => 'W',
+        };
+        write!(f, "OFI-{letter}{:04}", info.number)
     }
 }
 
-/// One line: `OFI-E0123 what failed; likely: a; or b; do: this`.
+impl Code {
+    /// The code in a text: the first `OFI-E0123` or `OFI-W0123` whose number is in the table. The letter
+    /// is not looked at: the number alone says which it is.
+    #[must_use]
+    pub fn find(text: &str) -> Option<Self> {
+        text.match_indices("OFI-").find_map(|(at, _)| {
+            let rest = text.get(at + 4..)?.strip_prefix(['E', 'W'])?;
+            let (digits, beyond) = rest.split_at_checked(4)?;
+            let is_number = digits.bytes().all(|c| c.is_ascii_digit())
+                && !beyond.starts_with(|c: char| c.is_ascii_digit());
+            let number: u16 = digits.parse().ok().filter(|_| is_number)?;
+            Self::ALL
+                .iter()
+                .copied()
+                .find(|code| code.info().number == number)
+        })
+    }
+}
+
+/// One line: `OFI-E0123 title: what failed; likely: a, or b; do: this`.
 impl fmt::Display for NetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.code.info();
@@ -103,6 +140,18 @@ impl fmt::Display for NetError {
             f.write_str(cause)?;
         }
         write!(f, "; do: {}", info.fix)
+    }
+}
+
+/// A failed completion with its numbers decoded, where they are known.
+pub(crate) fn decoded(error: &CompletionError) -> String {
+    let cause = Cause {
+        errno: error.errno().code(),
+        provider_errno: error.prov_errno(),
+    };
+    match hints::of_cause(cause) {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
     }
 }
 
@@ -154,6 +203,41 @@ mod tests {
                 "{code}"
             );
         }
+    }
+
+    #[test]
+    fn a_code_is_found_in_a_line_whatever_its_letter() {
+        for code in Code::ALL {
+            assert_eq!(
+                Code::find(&format!("x:1 [0] WARN NET/OFI {code} what")),
+                Some(*code)
+            );
+        }
+        assert_eq!(Code::find("OFI-W0103"), Some(Code::NoProvider));
+        assert_eq!(Code::find("OFI-E9999, OFI-E0103"), Some(Code::NoProvider));
+        for no in [
+            "OFI-E",
+            "OFI-E12",
+            "OFI-D0103",
+            "OFI-E01034",
+            "OFI-E+103",
+            "OFI-E\u{e9}\u{e9}\u{e9}",
+        ] {
+            assert_eq!(Code::find(no), None, "{no}");
+        }
+    }
+
+    #[test]
+    fn the_letter_is_the_severity() {
+        assert_eq!(Code::NoProvider.to_string(), "OFI-E0103");
+        assert_eq!(Code::UnknownParameter.to_string(), "OFI-W0204");
+    }
+
+    #[test]
+    fn what_repeats_is_counted() {
+        let error = NetError::new(Code::Unowned, "x").counted(8);
+        assert_eq!(error.what(), "x (number 8 of this kind)");
+        assert_eq!(NetError::new(Code::Unowned, "x").counted(1).what(), "x");
     }
 
     #[test]

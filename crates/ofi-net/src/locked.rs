@@ -10,6 +10,7 @@ use crate::log::{self, Log, Subsys};
 use crate::report::{Note, Reporter};
 use crate::sync::{DomainLock, Poisoned};
 use core::mem;
+use ofi_rdma::Counters;
 use std::sync::{Arc, MutexGuard};
 
 /// What the lock protects.
@@ -108,7 +109,7 @@ impl<C: Guarded> Locked<C> {
         drop(core);
         self.says.notes(&notes);
         if let Some(error) = poison {
-            self.says.warn(&error.to_string());
+            self.says.warn(error);
         }
         result
     }
@@ -141,10 +142,14 @@ impl Says {
 
     /// One line that somebody has to do something about.
     #[cold]
-    pub(crate) fn warn(&self, text: &str) {
-        log::warn(&*self.log, Subsys::Net, || {
-            format!("{}: {text}", self.label)
-        });
+    pub(crate) fn warn(&self, error: NetError) {
+        log::warn(&*self.log, Subsys::Net, || error.context(&self.label));
+    }
+
+    /// The end of the domain: what was counted and not written.
+    #[cold]
+    pub(crate) fn close(&self, counters: &Counters) {
+        self.reporter.close(&*self.log, &self.label, counters);
     }
 }
 

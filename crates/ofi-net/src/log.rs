@@ -4,9 +4,12 @@
 //! Rules: a line is written where the error is decided, once; nothing is logged on the path of a
 //! message that goes well; a line is one line, without a newline at its end.
 
+use core::panic::Location;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Code, NetError};
 
 /// How much a line matters. The numbers are those of the loggers that collectives libraries pass in
 /// (protocol 2a.2).
@@ -50,6 +53,49 @@ impl Subsys {
     }
 }
 
+/// One line, as a [`Log`] takes it. Only this module makes one: with [`warn()`] from an error of the
+/// table, so that no warning is without a code, and with [`info()`] and [`trace()`] from a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    level: Level,
+    subsys: Subsys,
+    code: Option<Code>,
+    place: &'static Location<'static>,
+    text: String,
+}
+
+impl Line {
+    /// How much it matters.
+    #[must_use]
+    pub const fn level(&self) -> Level {
+        self.level
+    }
+
+    /// What it is about.
+    #[must_use]
+    pub const fn subsys(&self) -> Subsys {
+        self.subsys
+    }
+
+    /// Its row of the table of codes: every warning has one, and no other line.
+    #[must_use]
+    pub const fn code(&self) -> Option<Code> {
+        self.code
+    }
+
+    /// The place in our sources that wrote it: file and line.
+    #[must_use]
+    pub const fn place(&self) -> (&'static str, u32) {
+        (self.place.file(), self.place.line())
+    }
+
+    /// The line, without a newline; foreign text may be in it, `%` included.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
 /// Takes lines. Called from any thread; never from a signal handler; must not call back into the
 /// transport.
 pub trait Log: Send + Sync {
@@ -57,8 +103,8 @@ pub trait Log: Send + Sync {
     /// a `false` saves the caller the formatting.
     fn enabled(&self, level: Level) -> bool;
 
-    /// Takes one line. `file` and `line` are the place in our sources that wrote it.
-    fn log(&self, level: Level, subsys: Subsys, file: &'static str, line: u32, text: &str);
+    /// Takes one line.
+    fn log(&self, line: &Line);
 }
 
 impl core::fmt::Debug for dyn Log {
@@ -76,7 +122,7 @@ impl Log for NoLog {
         false
     }
 
-    fn log(&self, _: Level, _: Subsys, _: &'static str, _: u32, _: &str) {}
+    fn log(&self, _line: &Line) {}
 }
 
 /// Keeps lines back until it is known whether they matter: of an attempt that may be followed by
@@ -84,14 +130,6 @@ impl Log for NoLog {
 pub(crate) struct Held<'a> {
     log: &'a dyn Log,
     lines: Mutex<Vec<Line>>,
-}
-
-struct Line {
-    level: Level,
-    subsys: Subsys,
-    file: &'static str,
-    line: u32,
-    text: String,
 }
 
 impl<'a> Held<'a> {
@@ -109,7 +147,7 @@ impl<'a> Held<'a> {
             let lines = lines.into_inner().unwrap_or_else(PoisonError::into_inner);
             for line in lines {
                 if !said.contains(&line.text) {
-                    log.log(line.level, line.subsys, line.file, line.line, &line.text);
+                    log.log(&line);
                     said.insert(line.text);
                 }
             }
@@ -122,43 +160,88 @@ impl Log for Held<'_> {
         self.log.enabled(level)
     }
 
-    fn log(&self, level: Level, subsys: Subsys, file: &'static str, line: u32, text: &str) {
+    fn log(&self, line: &Line) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.push(Line {
-            level,
+        lines.push(line.clone());
+    }
+}
+
+/// Writes one line that somebody has to do something about, with the caller's place: what the error
+/// says, with its code, likely causes and what to do. The error is made only when it is wanted.
+#[track_caller]
+pub fn warn(log: &dyn Log, subsys: Subsys, error: impl FnOnce() -> NetError) {
+    if log.enabled(Level::Warn) {
+        let error = error();
+        log.log(&Line {
+            level: Level::Warn,
             subsys,
-            file,
-            line,
-            text: text.to_owned(),
+            code: Some(error.code()),
+            place: Location::caller(),
+            text: error.to_string(),
         });
     }
 }
 
-/// Writes one line at `level`, with the caller's place. The text is made only when it is wanted.
+/// Writes what was decided, with the caller's place. The text is made only when it is wanted.
 #[track_caller]
-pub fn line(log: &dyn Log, level: Level, subsys: Subsys, text: impl FnOnce() -> String) {
+pub fn info(log: &dyn Log, subsys: Subsys, text: impl FnOnce() -> String) {
+    plain(log, Level::Info, subsys, text);
+}
+
+/// As [`info()`], for whoever debugs the transport itself.
+#[track_caller]
+pub fn trace(log: &dyn Log, subsys: Subsys, text: impl FnOnce() -> String) {
+    plain(log, Level::Trace, subsys, text);
+}
+
+#[track_caller]
+fn plain(log: &dyn Log, level: Level, subsys: Subsys, text: impl FnOnce() -> String) {
     if log.enabled(level) {
-        let place = core::panic::Location::caller();
-        log.log(level, subsys, place.file(), place.line(), &text());
+        log.log(&Line {
+            level,
+            subsys,
+            code: None,
+            place: Location::caller(),
+            text: text(),
+        });
     }
 }
 
-/// [`line()`] at [`Level::Warn`].
-#[track_caller]
-pub fn warn(log: &dyn Log, subsys: Subsys, text: impl FnOnce() -> String) {
-    line(log, Level::Warn, subsys, text);
+/// A counter for each code.
+#[derive(Debug)]
+pub struct PerCode([Repeats; Code::ALL.len()]);
+
+impl Default for PerCode {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
-/// [`line()`] at [`Level::Info`].
-#[track_caller]
-pub fn info(log: &dyn Log, subsys: Subsys, text: impl FnOnce() -> String) {
-    line(log, Level::Info, subsys, text);
-}
+impl PerCode {
+    /// All at zero.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self([const { Repeats::new() }; Code::ALL.len()])
+    }
 
-/// [`line()`] at [`Level::Trace`].
-#[track_caller]
-pub fn trace(log: &dyn Log, subsys: Subsys, text: impl FnOnce() -> String) {
-    line(log, Level::Trace, subsys, text);
+    /// As [`Repeats::permit`].
+    pub fn permit(&self, code: Code) -> Option<u32> {
+        self.0.get(code as usize).map_or(Some(1), Repeats::permit)
+    }
+
+    /// One line for each kind whose last ones were not written: how many there were in all. For the
+    /// end of what they are about.
+    pub fn close(&self, log: &dyn Log, context: &str) {
+        for (code, repeats) in Code::ALL.iter().zip(&self.0) {
+            if let Some(n) = repeats.unsaid() {
+                warn(log, Subsys::Net, || {
+                    let what =
+                        format!("{n} of this kind in all, of which the first few were written");
+                    NetError::new(*code, what).context(context)
+                });
+            }
+        }
+    }
 }
 
 /// Thins out one message that could repeat for ever: the first few are let through, then those whose
@@ -189,6 +272,13 @@ impl Repeats {
         (n <= Self::PLAIN || n.is_power_of_two()).then_some(n)
     }
 
+    /// How many there were, if the last of them was not let through.
+    #[must_use]
+    pub fn unsaid(&self) -> Option<u32> {
+        let n = self.count();
+        (n > Self::PLAIN && !n.is_power_of_two()).then_some(n)
+    }
+
     /// How many there were.
     #[must_use]
     pub fn count(&self) -> u32 {
@@ -198,23 +288,22 @@ impl Repeats {
 
 #[cfg(test)]
 mod tests {
-    use super::{Level, Log, Repeats, Subsys, warn};
+    use super::{Level, Line, Log, PerCode, Repeats, Subsys, warn};
+    use crate::error::{Code, NetError};
     use std::sync::Mutex;
 
     #[derive(Default)]
-    struct Lines(Mutex<Vec<(Level, Subsys, String)>>);
+    struct Lines(Mutex<Vec<Line>>);
 
     impl Log for Lines {
         fn enabled(&self, level: Level) -> bool {
             level <= Level::Warn
         }
 
-        fn log(&self, level: Level, subsys: Subsys, file: &'static str, line: u32, text: &str) {
-            assert!(file.ends_with("log.rs") && line > 0, "{file}:{line}");
-            self.0
-                .lock()
-                .unwrap()
-                .push((level, subsys, text.to_owned()));
+        fn log(&self, line: &Line) {
+            let (file, number) = line.place();
+            assert!(file.ends_with("log.rs") && number > 0, "{file}:{number}");
+            self.0.lock().unwrap().push(line.clone());
         }
     }
 
@@ -224,10 +313,32 @@ mod tests {
         super::info(&lines, Subsys::Net, || {
             panic!("formatted although nobody wants it")
         });
-        warn(&lines, Subsys::Net, || "seen".to_owned());
+        warn(&lines, Subsys::Net, || NetError::new(Code::Unowned, "seen"));
+        let lines = lines.0.into_inner().unwrap();
+        assert_eq!((lines.len(), lines[0].level()), (1, Level::Warn));
         assert_eq!(
-            *lines.0.lock().unwrap(),
-            [(Level::Warn, Subsys::Net, "seen".to_owned())]
+            (lines[0].code(), lines[0].subsys()),
+            (Some(Code::Unowned), Subsys::Net)
+        );
+        assert!(lines[0].text().starts_with("OFI-W0608 "), "{lines:?}");
+    }
+
+    #[test]
+    fn what_was_not_written_is_told_once_at_the_end() {
+        let (lines, said) = (Lines::default(), PerCode::new());
+        for _ in 0..100 {
+            said.permit(Code::Unowned);
+        }
+        for _ in 0..16 {
+            said.permit(Code::Operation);
+        }
+        said.close(&lines, "eth0");
+        let lines = lines.0.into_inner().unwrap();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let text = lines[0].text();
+        assert!(
+            text.starts_with("OFI-W0608") && text.contains("eth0: 100 of this kind"),
+            "{text}"
         );
     }
 

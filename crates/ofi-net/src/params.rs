@@ -5,12 +5,13 @@
 //! is one warning with the nearest name; nothing is read twice, nothing is fatal here. What values mean
 //! together is [`crate::config`]'s.
 
+use core::fmt;
 use std::collections::HashSet;
 
 pub use table::{Id, Kind, Param, Status, TABLE};
 
-use crate::error::Code;
-use crate::log::Level;
+use crate::error::{Code, NetError};
+use crate::log::{self, Log, Subsys};
 
 mod number;
 mod suggest;
@@ -25,20 +26,34 @@ pub enum Flavour {
     Nccl,
 }
 
-/// Something to tell the user about the parameters, once.
+/// Something to tell the user about the parameters, once; it stops nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// How loud.
-    pub level: Level,
-    /// One line.
-    pub text: String,
+pub enum Note {
+    /// Something to correct.
+    Warning(NetError),
+    /// Something to know: one line.
+    Info(String),
 }
 
 impl Note {
-    pub(crate) fn coded(code: Code, text: &str) -> Self {
-        Self {
-            level: Level::Warn,
-            text: format!("{code} {}: {text}", code.info().title),
+    pub(crate) fn coded(code: Code, what: String) -> Self {
+        Self::Warning(NetError::new(code, what))
+    }
+
+    /// Writes it.
+    pub fn tell(self, log: &dyn Log) {
+        match self {
+            Self::Warning(error) => log::warn(log, Subsys::Env, || error),
+            Self::Info(text) => log::info(log, Subsys::Env, || text),
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Warning(error) => error.fmt(f),
+            Self::Info(text) => f.write_str(text),
         }
     }
 }
@@ -156,7 +171,7 @@ impl Parser {
     fn take_alias(&mut self, param: &'static Param, name: &str, value: &str) {
         if self.values.is_set(param.id) {
             let text = format!("{name} and {} are both set; the second counts", param.name);
-            self.notes.push(Note::coded(Code::InvalidValue, &text));
+            self.notes.push(Note::coded(Code::InvalidValue, text));
         } else {
             self.take(param, name, value);
         }
@@ -178,7 +193,7 @@ impl Parser {
                 let shown = shorten(value);
                 let default = param.default_display(self.values.flavour);
                 let text = format!("{name}={shown}: {why}; using the default, {default}");
-                self.notes.push(Note::coded(Code::InvalidValue, &text));
+                self.notes.push(Note::coded(Code::InvalidValue, text));
             }
         }
     }
@@ -194,10 +209,8 @@ impl Parser {
         if default {
             return;
         }
-        self.notes.push(Note {
-            level: Level::Info,
-            text: format!("{name} is set and has no effect: {why}"),
-        });
+        let text = format!("{name} is set and has no effect: {why}");
+        self.notes.push(Note::Info(text));
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::clock;
 use crate::contexts::Owner;
-use crate::error::{Code, NetError};
+use crate::error::{self, Code, NetError};
 use crate::handle_words::CommWord;
 use crate::locked::Guarded;
 use crate::rail::Port;
@@ -355,7 +355,7 @@ impl Demux<'_> {
                 self.port.receives.give(buffer);
                 self.note_receive(lane, error);
             }
-            None => self.unowned(|| error.to_string()),
+            None => self.unowned(|| error::decoded(error)),
         }
     }
 
@@ -366,7 +366,7 @@ impl Demux<'_> {
         } else if !error.is_cancelled() {
             self.port.note(Note::Receive {
                 lane,
-                text: error.to_string(),
+                text: error::decoded(error),
             });
         }
     }

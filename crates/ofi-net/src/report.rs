@@ -1,11 +1,12 @@
 //! What the log is told: typed events and notes, collected under the domain's lock and written after
 //! it was left, so that a slow logger holds up nobody.
 
-use crate::error::NetError;
-use crate::log::{self, Log, Repeats, Subsys};
+use crate::error::{Code, NetError};
+use crate::log::{self, Log, PerCode, Repeats, Subsys};
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
-use ofi_rdma::{Event, Lane, Stray};
+use ofi_rdma::{Counters, Event, Lane};
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
 
 /// Something noticed by harvest that is no event of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,56 +58,60 @@ pub(crate) enum Note {
     },
 }
 
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Event(event) => write_event(f, *event),
-            Self::About { event, peer } => {
-                write!(f, "peer {peer}: ")?;
-                write_event(f, *event)
-            }
+impl Note {
+    /// What somebody has to do something about; `None` for what is only good to know.
+    fn warning(&self) -> Option<NetError> {
+        Some(match self {
+            Self::Event(event) => of_event(*event)?,
+            Self::About { event, peer } => of_event(*event)?.context(format_args!("peer {peer}")),
             // Some providers do not say by how much (0).
-            Self::Truncated { lane, lost: _ } if lane.is_control() => write!(
-                f,
-                "{}: a message longer than any control message was dropped; likely: what sent it is no \
-                 peer of ours",
-                name(*lane)
-            ),
             Self::Truncated { lane, lost } => {
-                write!(f, "{}: a message of a peer is ", name(*lane))?;
-                if *lost > 0 {
-                    write!(f, "{lost} bytes ")?;
-                }
-                f.write_str(
-                    "longer than the receive buffers; likely: OFI_NCCL_EAGER_MAX_SIZE differs between \
-                     ranks; do: set it alike on all ranks",
-                )
+                let code = if lane.is_control() {
+                    Code::StrangeMessage
+                } else {
+                    Code::EagerTooLong
+                };
+                let what = match lost {
+                    0 => name(*lane),
+                    lost => format!("{}: by {lost} bytes", name(*lane)),
+                };
+                NetError::new(code, what)
             }
-            Self::Receive { lane, text } => {
-                write!(f, "{}: a posted receive failed: {text}", name(*lane))
-            }
-            Self::Refused { lane, text } => {
-                write!(
-                    f,
-                    "{}: not taken by this host's provider: {text}",
-                    name(*lane)
-                )
-            }
-            Self::Peer { lane, text } => write!(
-                f,
-                "{}: the provider does not take the address of a peer: {text}; likely: the ranks have \
-                 different providers or libfabrics, or a resource of the provider ran out; do: compare \
-                 FI_PROVIDER and the libfabric of the ranks, and see libfabric's log (FI_LOG_LEVEL=warn)",
-                name(*lane)
-            ),
+            Self::Receive { lane, text } => on_lane(Code::ReceiveFailed, *lane, text),
+            Self::Refused { lane, text } => on_lane(Code::PostRefused, *lane, text),
+            Self::Peer { lane, text } => on_lane(Code::PeerAddress, *lane, text),
             Self::Unowned { rail, text } => {
-                write!(f, "rail {rail}: an error for no operation of ours: {text}")
+                NetError::new(Code::Unowned, format!("rail {rail}: {text}"))
             }
+        })
+    }
+
+    /// Whom it is about.
+    fn peer(&self) -> Option<&str> {
+        match self {
+            Self::About { peer, .. } => Some(peer),
+            _ => None,
         }
     }
 }
 
-fn write_event(f: &mut fmt::Formatter<'_>, event: Event) -> fmt::Result {
+/// As it is written, but for the name of the domain.
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(error) = self.warning() {
+            return write!(f, "{error}");
+        }
+        if let Self::About { peer, .. } = self {
+            write!(f, "peer {peer}: ")?;
+        }
+        match self {
+            Self::Event(event) | Self::About { event, .. } => write_remark(f, *event),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn write_remark(f: &mut fmt::Formatter<'_>, event: Event) -> fmt::Result {
     match event {
         Event::Connected {
             local_id,
@@ -116,16 +121,24 @@ fn write_event(f: &mut fmt::Formatter<'_>, event: Event) -> fmt::Result {
             f,
             "communicator {local_id} connected, {remote_id} at the peer"
         ),
+        Event::Stray(stray) => write!(f, "dropped {stray:?}"),
+        _ => Ok(()),
+    }
+}
+
+fn on_lane(code: Code, lane: Lane, text: &str) -> NetError {
+    NetError::new(code, format!("{}: {text}", name(lane)))
+}
+
+fn of_event(event: Event) -> Option<NetError> {
+    Some(match event {
         Event::EagerCapped { ours, theirs, .. } => {
             let shown = |max: Option<u32>| max.map_or(-1, i64::from);
             let (ours, theirs) = (shown(ours), shown(theirs));
-            write!(
-                f,
-                "OFI_NCCL_EAGER_MAX_SIZE is {ours} here and {theirs} at a peer: longer messages to it wait \
-                 for its receive; set it alike on all ranks"
-            )
+            let what = format!("OFI_NCCL_EAGER_MAX_SIZE is {ours} here and {theirs} at a peer");
+            NetError::new(Code::EagerDiffers, what)
         }
-        Event::Failed(_, failure) => write!(f, "{}", NetError::from(failure)),
+        Event::Failed(_, failure) => failure.into(),
         Event::Stalled {
             local_id,
             stage,
@@ -133,24 +146,27 @@ fn write_event(f: &mut fmt::Formatter<'_>, event: Event) -> fmt::Result {
             outstanding,
             idle_ms,
             ..
-        } => write!(
-            f,
-            "communicator {local_id} without progress for {idle_ms} ms: {stage}; {outstanding} requests \
-             outstanding, oldest message {oldest_seq}; see the peer's log; OFI_NCCL_STALL_WARN is this \
-             bound in seconds"
-        ),
-        Event::Stray(stray) => write!(f, "dropped {stray:?}"),
-    }
+        } => {
+            let what = format!(
+                "communicator {local_id}, for {idle_ms} ms: {stage}; {outstanding} requests outstanding, \
+                 oldest message {oldest_seq}"
+            );
+            NetError::new(Code::NoProgress, what)
+        }
+        Event::Connected { .. } | Event::Stray(_) => return None,
+    })
 }
+
+/// Peers of which something was told that are remembered: what is about another one is new.
+const PEERS_MAX: usize = 64;
 
 /// Thins out what can repeat.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     strays: Repeats,
-    receives: Repeats,
-    unowned: Repeats,
-    /// Different limits of eager messages were told.
-    capped: AtomicBool,
+    said: PerCode,
+    /// What was said of whom.
+    peers: Mutex<HashSet<(Code, Box<str>)>>,
 }
 
 impl Reporter {
@@ -158,59 +174,59 @@ impl Reporter {
     #[cold]
     pub(crate) fn write(&self, log: &dyn Log, label: &str, notes: &[Note]) {
         for note in notes {
-            match note {
-                Note::Event(event) => self.event(log, label, *event),
-                Note::About { .. } => {
-                    log::warn(log, Subsys::Net, || format!("{label}: {note}"));
-                }
-                Note::Truncated { .. }
-                | Note::Receive { .. }
-                | Note::Refused { .. }
-                | Note::Peer { .. } => {
-                    self.thinned(log, &self.receives, || format!("{label} {note}"));
-                }
-                Note::Unowned { .. } => {
-                    self.thinned(log, &self.unowned, || format!("{label} {note}"));
-                }
+            match note.warning() {
+                Some(error) => self.warn(log, label, error, note.peer()),
+                None => self.remark(log, label, note),
             }
         }
     }
 
-    fn event(&self, log: &dyn Log, label: &str, event: Event) {
-        let text = || format!("{label}: {}", Note::Event(event));
-        match event {
-            Event::EagerCapped { .. } => self.capped(log, text),
-            Event::Connected { .. } => log::info(log, Subsys::Net, text),
-            Event::Failed(..) | Event::Stalled { .. } => log::warn(log, Subsys::Net, text),
-            Event::Stray(stray) => self.stray(log, label, stray),
+    /// The first few of each kind, the first of each peer, and then fewer and fewer.
+    fn warn(&self, log: &dyn Log, label: &str, error: NetError, peer: Option<&str>) {
+        let code = error.code();
+        let permitted = self.said.permit(code);
+        // It is the same for all communicators to a peer, and likely to all peers.
+        if code == Code::EagerDiffers && permitted != Some(1) {
+            return;
         }
+        let is_new = peer.is_some_and(|peer| self.is_new(code, peer));
+        let number = match permitted {
+            Some(n) if n > Repeats::PLAIN => n,
+            None if !is_new => return,
+            _ => 1,
+        };
+        log::warn(log, Subsys::Net, || error.context(label).counted(number));
     }
 
-    /// Once: it is the same for all communicators to a peer, and likely to all peers.
-    /// Once: it is the same for every connection to hosts with that setting.
-    fn capped(&self, log: &dyn Log, text: impl FnOnce() -> String) {
-        if !self.capped.swap(true, Ordering::Relaxed) {
-            log::warn(log, Subsys::Net, text);
-        }
+    fn is_new(&self, code: Code, peer: &str) -> bool {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.len() < PEERS_MAX && peers.insert((code, peer.into()))
     }
 
-    fn stray(&self, log: &dyn Log, label: &str, stray: Stray) {
-        if let Some(n) = self.strays.permit() {
-            log::trace(log, Subsys::Net, || {
-                format!("{label}: {}, number {n}", Note::Event(Event::Stray(stray)))
-            });
-        }
-    }
-
-    fn thinned(&self, log: &dyn Log, repeats: &Repeats, text: impl FnOnce() -> String) {
-        if let Some(n) = repeats.permit() {
-            log::warn(log, Subsys::Net, || {
-                let text = text();
-                if n > Repeats::PLAIN {
-                    format!("{text} (number {n})")
-                } else {
-                    text
+    fn remark(&self, log: &dyn Log, label: &str, note: &Note) {
+        match note {
+            Note::Event(Event::Stray(_))
+            | Note::About {
+                event: Event::Stray(_),
+                ..
+            } => {
+                if let Some(n) = self.strays.permit() {
+                    log::trace(log, Subsys::Net, || format!("{label}: {note}, number {n}"));
                 }
+            }
+            _ => log::info(log, Subsys::Net, || format!("{label}: {note}")),
+        }
+    }
+
+    /// The end of the domain called `label`: what was counted and not written.
+    #[cold]
+    pub(crate) fn close(&self, log: &dyn Log, label: &str, counters: &Counters) {
+        self.said.close(log, label);
+        let (after, comms) = (counters.followers, counters.failures);
+        if after > 0 {
+            log::warn(log, Subsys::Net, || {
+                let what = format!("{label}: {after} operations of {comms} failed communicators");
+                NetError::new(Code::Followers, what)
             });
         }
     }
@@ -227,8 +243,8 @@ fn name(lane: Lane) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Level;
-    use std::sync::Mutex;
+    use crate::log::{Level, Line};
+    use ofi_rdma::{CommKey, Stage, Stray};
 
     #[derive(Default)]
     struct Lines(Mutex<Vec<(Level, String)>>);
@@ -238,8 +254,9 @@ mod tests {
             true
         }
 
-        fn log(&self, level: Level, _: Subsys, _: &'static str, _: u32, text: &str) {
-            self.0.lock().unwrap().push((level, text.to_owned()));
+        fn log(&self, line: &Line) {
+            let line = (line.level(), line.text().to_owned());
+            self.0.lock().unwrap().push(line);
         }
     }
 
@@ -253,12 +270,12 @@ mod tests {
         };
         let known = said(Lane::data(0), 9);
         assert!(
-            known.contains("9 bytes longer") && known.contains("EAGER_MAX_SIZE"),
+            known.contains("by 9 bytes") && known.contains("EAGER_MAX_SIZE"),
             "{known}"
         );
         let unknown = said(Lane::data(0), 0);
         assert!(
-            unknown.contains("is longer") && !unknown.contains("0 bytes"),
+            unknown.contains("is longer") && !unknown.contains("by 0 bytes"),
             "{unknown}"
         );
         let control = said(Lane::control(0), 0);
@@ -284,9 +301,52 @@ mod tests {
         assert!(
             lines[0]
                 .1
-                .starts_with("eth0 data rail 1: a message of a peer is 9 bytes")
+                .starts_with("OFI-W0412 a message of a peer is longer than the receive buffers: eth0: data rail 1: by 9 bytes")
         );
-        assert!(lines.last().unwrap().1.ends_with("(number 8192)"));
+        let last = &lines.last().unwrap().1;
+        assert!(last.contains("(number 8192 of this kind)"), "{last}");
+    }
+
+    /// A peer that died takes all its communicators along: one is told of as any other.
+    #[test]
+    fn each_peer_is_named_and_what_follows_is_counted_and_told_at_the_end() {
+        let (lines, reporter) = (Lines::default(), Reporter::default());
+        let stalled = |local_id| Event::Stalled {
+            comm: CommKey::from_bits(1),
+            local_id,
+            stage: Stage::AwaitCtrl,
+            oldest_seq: 0,
+            outstanding: 1,
+            idle_ms: 9,
+            peer: None,
+        };
+        for n in 0..90 {
+            let peer: Box<str> = if n == 70 { "b".into() } else { "a".into() };
+            let event = stalled(n);
+            reporter.write(&lines, "eth0", &[Note::About { event, peer }]);
+        }
+        let counters = Counters {
+            followers: 127,
+            failures: 2,
+            ..Counters::default()
+        };
+        reporter.close(&lines, "eth0", &counters);
+        let lines = lines.0.into_inner().unwrap();
+        let text: Vec<&str> = lines.iter().map(|(_, text)| text.as_str()).collect();
+        // 1, 2, 3, 4, 8, 16, 32, 64, the other peer, and two at the end.
+        assert_eq!(text.len(), 11, "{text:#?}");
+        assert!(text.iter().all(|line| line.starts_with("OFI-W06")));
+        assert!(text[8].contains("peer b: communicator 70"), "{}", text[8]);
+        assert!(
+            text[9].contains("eth0: 90 of this kind in all"),
+            "{}",
+            text[9]
+        );
+        assert!(
+            text[10].contains("127 operations of 2 failed"),
+            "{}",
+            text[10]
+        );
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn discover_by(
                 info(log, Subsys::Init, || text);
             }
             if let Some(error) = missing(config, &nics) {
-                warn(log, Subsys::Init, || error.to_string());
+                warn(log, Subsys::Init, || error);
             }
             Ok(nics)
         }

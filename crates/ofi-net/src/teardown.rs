@@ -68,8 +68,7 @@ impl Core {
             return Ok(());
         };
         let _kept = ManuallyDrop::new((memory, regions, cqs, registrar));
-        let what = format!("an endpoint did not close, its memory is kept: {error}");
-        Err(NetError::new(Code::Fabric, what).with_errno(error.errno().code()))
+        Err(NetError::fabric(Code::EndpointOpen, &error))
     }
 }
 

@@ -139,7 +139,7 @@ fn tell(remark: &Remark, (nics, forced): (&[Nic], usize), log: &dyn Log) {
         // A forced number is the same for all.
         Remark::Unequal { least, most } if forced == 0 => warn(log, Subsys::Init, || {
             let what = format!("devices have {least} to {most} rails");
-            NetError::new(Code::UnevenRails, what).to_string()
+            NetError::new(Code::UnevenRails, what)
         }),
         _ => {}
     }

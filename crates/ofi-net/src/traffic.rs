@@ -60,7 +60,7 @@ impl Said {
         let class = number.map(TrafficClass::new)?;
         let unknown = |error: NetError| {
             if !self.number.swap(true, Ordering::Relaxed) {
-                log::warn(log, Subsys::Net, || error.to_string());
+                log::warn(log, Subsys::Net, || error);
             }
         };
         class.map_err(unknown).ok()
@@ -84,7 +84,8 @@ impl Said {
         drop(refused);
         let class = class.value();
         log::warn(log, Subsys::Net, || {
-            format!("{label}: no traffic class {class:#x}, so bytes go without: {why}")
+            let what = format!("{label}: class {class:#x}: {}", why.what());
+            NetError::new(Code::TrafficClass, what)
         });
     }
 }

@@ -317,7 +317,7 @@ fn open_trace(config: &Config, log: &Arc<dyn Log>) -> Option<Arc<TraceFile>> {
     let wanted = config.trace.as_ref()?;
     let opened = TraceFile::create(wanted, &config.fs_root, Arc::clone(log));
     opened
-        .map_err(|error| log::warn(&**log, Subsys::Init, || error.to_string()))
+        .map_err(|error| log::warn(&**log, Subsys::Init, || error))
         .ok()
 }
 

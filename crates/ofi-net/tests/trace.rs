@@ -185,7 +185,7 @@ fn not_writable() {
     let side = Side::new(traced(&dir.path().join("missing"), "a"));
     let warnings = side.log.at(Level::Warn);
     assert!(
-        warnings.len() == 1 && warnings[0].contains("OFI-E0205") && warnings[0].contains("missing"),
+        warnings.len() == 1 && warnings[0].contains("OFI-W0205") && warnings[0].contains("missing"),
         "{warnings:?}"
     );
     let (peer, _) = common::listen(&side.net);

@@ -20,7 +20,7 @@ Every parameter of the plugin: environment variables, read once, in `init`. This
 * A **number** is decimal, `0x..` or `0..` (octal) and has to be in its range; a **flag** is 0 or 1, false or true; a **word** is one
   of those listed, in any case. An empty number, flag or word counts as unset; an empty text is a value.
 * A value that cannot be used is one warning, and the default counts. An unknown name that starts with `OFI_NCCL_` or `NCCL_OFI_`
-  is one warning with the nearest name. Both say `OFI-E02..` in the log and nothing fails.
+  is one warning with the nearest name. Both say `OFI-W02..` in the log and nothing fails.
 * What fails `init`: a withdrawn parameter, `OFI_NCCL_EARLY_COMPLETION=1` where it cannot be, an
   `OFI_NCCL_EAGER_MAX_SIZE` above `OFI_NCCL_MIN_STRIPE_SIZE`, and groups or numbers of rails that do not fit the NICs.
 * *Must match the peer's* is meant literally: the protocol does not negotiate it. Set it alike on all ranks.

@@ -76,6 +76,14 @@ pub(crate) enum Command {
     /// bandwidth. Ends with status 0 if all is well, 1 if not (with the causes, the likeliest first), 2 for
     /// a bad command line.
     Pair(crate::pair::PairArgs),
+    /// Writes manual pages: of each command, of the variables (ofi-nccl.7) and of the codes (ofi-errors.7)
+    ///
+    /// For example: `ofi man /usr/local/share/man`. Ends with status 0, 2 if a file cannot be written.
+    Man(crate::manual::ManArgs),
+    /// Prints completions for a shell
+    ///
+    /// For example: `ofi completions bash > /etc/bash_completion.d/ofi`.
+    Completions(crate::manual::CompletionsArgs),
     /// The plugin in a process of its own (started by `ofi doctor` itself)
     #[command(hide = true)]
     DoctorProbe(crate::doctor::ProbeArgs),

@@ -15,6 +15,7 @@
 //! emu      runs a command on emulated EFAs
 //! doctor   what keeps a job from the network on a host: facts, checks, findings
 //! explain  what a log says: which network, what went wrong first
+//! manual   manual pages and completions, from the command line's definition
 //! pair     two hosts, our transport between them, no plugin
 //! size     byte counts as people write them
 //! ```
@@ -30,6 +31,7 @@ mod coord;
 mod doctor;
 mod emu;
 mod explain;
+mod manual;
 mod pair;
 mod perf;
 mod raw;
@@ -63,6 +65,8 @@ pub fn run() -> ExitCode {
         cli::Command::Doctor(args) => doctor::run(&args),
         cli::Command::Explain(args) => explain::run(&args),
         cli::Command::Pair(args) => pair::run(&args),
+        cli::Command::Man(args) => manual::run_man(&args),
+        cli::Command::Completions(args) => manual::run_completions(&args),
         cli::Command::DoctorProbe(args) => doctor::run_child(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),
     }

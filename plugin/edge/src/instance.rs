@@ -21,7 +21,7 @@ use core::time::Duration;
 
 use ofi_net::config::Config;
 use ofi_net::error::{Code, NetError};
-use ofi_net::log::{Log, NoLog, Subsys, info, line};
+use ofi_net::log::{Log, NoLog, Subsys, info};
 use ofi_net::params::{self, Flavour, Id};
 use ofi_net::{Protocol, Transport};
 
@@ -155,7 +155,7 @@ fn configure(flavour: Flavour, log: &dyn Log) -> Result<Config, NetError> {
     ABORT_ON_ERROR.store(values.flag(Id::AbortOnError), Ordering::Relaxed);
     let config = Config::from_values(&values, &mut notes);
     for note in notes {
-        line(log, note.level, Subsys::Env, || note.text);
+        note.tell(log);
     }
     let version = env!("CARGO_PKG_VERSION");
     info(log, Subsys::Init, || format!("ofi-collectives {version}"));
@@ -184,6 +184,7 @@ pub(crate) fn fini() -> Result<(), Fail> {
         events.stop_all();
     }
     drop(retracted);
+    guard::tell_the_rest(&*log());
     set_log(None);
     OWNER.store(0, Ordering::Release);
     Ok(())

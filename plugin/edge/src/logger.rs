@@ -4,7 +4,7 @@
 use core::ffi::{CStr, c_int, c_ulong};
 use std::ffi::CString;
 
-use ofi_net::log::{Level, Log, Subsys};
+use ofi_net::log::{Level, Line, Log};
 
 use crate::abi::LogFn;
 
@@ -35,16 +35,17 @@ impl Log for CLogger {
         self.0.is_some() && level != Level::Trace
     }
 
-    fn log(&self, level: Level, subsys: Subsys, file: &'static str, line: u32, text: &str) {
+    fn log(&self, line: &Line) {
         let Some(function) = self.0 else { return };
+        let (level, (file, number)) = (line.level(), line.place());
         let file = c_string(file);
-        let text = c_string(&format!("{PREFIX}{text}"));
+        let text = c_string(&format!("{PREFIX}{}", line.text()));
         let flags = if level == Level::Warn {
             c_ulong::MAX
         } else {
-            subsys.bits()
+            line.subsys().bits()
         };
-        let line = c_int::try_from(line).unwrap_or(0);
+        let number = c_int::try_from(number).unwrap_or(0);
         let format: &CStr = c"%s";
         // SAFETY: by the contract of `new` the function takes a printf-style format; "%s" takes
         // exactly the one NUL-terminated string that follows; both outlive the call.
@@ -53,7 +54,7 @@ impl Log for CLogger {
                 level as c_int,
                 flags,
                 file.as_ptr(),
-                line,
+                number,
                 format.as_ptr(),
                 text.as_ptr(),
             );
@@ -82,14 +83,14 @@ fn c_string(text: &str) -> CString {
 #[cfg(test)]
 mod tests {
     use super::{CLogger, c_string};
-    use ofi_net::log::{Level, Log, Subsys};
+    use ofi_net::log::{Level, Log as _, Subsys, info};
 
     #[test]
     fn a_missing_logger_is_silence() {
         // SAFETY: no function.
         let logger = unsafe { CLogger::new(None) };
         assert!(!logger.enabled(Level::Warn));
-        logger.log(Level::Warn, Subsys::Net, "f", 1, "nobody hears this");
+        info(&logger, Subsys::Net, || panic!("nobody hears this"));
     }
 
     #[test]

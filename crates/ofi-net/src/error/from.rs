@@ -61,7 +61,7 @@ impl From<Failure> for NetError {
         what.push_str(&format!(": {}", failure.why));
         // Most of libfabric's numbers mean nothing to anybody: 266 is FI_ENOKEY.
         let named = number_of(failure.why).map(|number| Errno::from_code(number).to_string());
-        let notes: Vec<&str> = named.as_deref().into_iter().chain(hint).collect();
+        let notes: Vec<String> = named.into_iter().chain(hint).collect();
         if !notes.is_empty() {
             what.push_str(&format!(" ({})", notes.join("; ")));
         }
@@ -70,11 +70,11 @@ impl From<Failure> for NetError {
 }
 
 /// Code, errno (0: the code's own) and a sentence where the numbers are known.
-fn classify(why: Why) -> (Code, i32, Option<&'static str>) {
+fn classify(why: Why) -> (Code, i32, Option<String>) {
     match why {
         Why::Operation { cause, .. } => (Code::Operation, cause.errno, hints::of_cause(cause)),
         Why::Unreachable { cause, .. } => (Code::Unreachable, 0, hints::of_cause(cause)),
-        Why::Mismatch { what, .. } => (Code::Mismatch, 0, Some(variable_of(what))),
+        Why::Mismatch { what, .. } => (Code::Mismatch, 0, Some(variable_of(what).to_owned())),
         Why::Protocol(_) => (Code::PeerProtocol, 0, None),
         Why::ConnectTimeout { .. } => (Code::ConnectTimeout, 0, None),
         Why::Stalled { .. } => (Code::Stalled, 0, None),

@@ -9,7 +9,7 @@ pub(super) fn unknown(name: &str) -> Note {
         Some(near) => format!("{shown}; did you mean {near}?"),
         None => format!("{shown}; no parameter has a name like it"),
     };
-    Note::coded(Code::UnknownParameter, &text)
+    Note::coded(Code::UnknownParameter, text)
 }
 
 fn nearest(name: &str) -> Option<&'static str> {

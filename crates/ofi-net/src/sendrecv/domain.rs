@@ -96,6 +96,7 @@ impl Seated for Domain {
         let (mut core, memory, says) = self.into_parts();
         drain_all(&mut core, bound_ms);
         says.notes(&mem::take(&mut core.port.notes));
+        says.close(core.engine.counters());
         let Core { port, cq, .. } = core;
         let Port {
             endpoint,
@@ -109,10 +110,7 @@ impl Seated for Domain {
         match endpoint.close() {
             Ok(()) => drop((peers, slots, regions, contexts, flush_page, cq)),
             Err(failed) => {
-                let error = &failed.error;
-                says.warn(&format!(
-                    "an endpoint did not close, its memory is kept: {error}"
-                ));
+                says.warn(NetError::fabric(Code::EndpointOpen, &failed.error));
                 // The provider may still write there.
                 let kept = (failed.object, slots, regions, contexts, flush_page);
                 let _kept = ManuallyDrop::new((kept, peers, cq));

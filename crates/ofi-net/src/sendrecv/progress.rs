@@ -3,7 +3,7 @@
 use super::port::Port;
 use crate::clock;
 use crate::contexts::Owner;
-use crate::error::{Code, NetError};
+use crate::error::{self, Code, NetError};
 use crate::locked::Guarded;
 use crate::progress::Role;
 use crate::report::Note;
@@ -178,7 +178,7 @@ impl Demux<'_> {
                 self.port.give_slot(slot);
                 (token, Rest::Unknown)
             }
-            Some(Owner::Receive(..)) | None => return self.unowned(error.to_string()),
+            Some(Owner::Receive(..)) | None => return self.unowned(error::decoded(error)),
         };
         if error.is_truncated() {
             self.engine.on_truncated(token, rest);

@@ -109,7 +109,8 @@ impl TraceFile {
         if let Err(error) = file.write_all(records) {
             out.file = None;
             log::warn(&*self.log, Subsys::Net, || {
-                format!("the trace {} ends here: {error}", self.path.display())
+                let what = format!("{} ends here: {error}", self.path.display());
+                NetError::new(Code::TraceFile, what)
             });
         }
     }
@@ -131,10 +132,11 @@ impl TraceFile {
         log::warn(&*self.log, Subsys::Net, || {
             let bound = "it has OFI_NCCL_TRACE_MAX MiB";
             let path = self.path.display();
-            match written {
-                Ok(()) => format!("the trace {path} ends here: {bound}"),
-                Err(error) => format!("the trace {path} ends here: {bound}; {error}"),
-            }
+            let what = match written {
+                Ok(()) => format!("{path} ends here: {bound}"),
+                Err(error) => format!("{path} ends here: {bound}; {error}"),
+            };
+            NetError::new(Code::TraceFull, what)
         });
     }
 }

@@ -14,7 +14,7 @@ use core::cell::RefCell;
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
 use core::time::Duration;
-use ofi_net::log::{Level, Log, Subsys};
+use ofi_net::log::{Level, Line, Log};
 use ofi_net::params::Flavour;
 use ofi_net::{CommWord, Config, MemoryKind, MrWord, NetError, Protocol, ReqWord, Transport};
 use std::os::unix::process::CommandExt;
@@ -206,8 +206,9 @@ impl Log for Lines {
         true
     }
 
-    fn log(&self, level: Level, _: Subsys, _: &'static str, _: u32, text: &str) {
-        self.0.lock().unwrap().push((level, text.to_owned()));
+    fn log(&self, line: &Line) {
+        let line = (line.level(), line.text().to_owned());
+        self.0.lock().unwrap().push(line);
     }
 }
 

@@ -109,11 +109,11 @@ fn some_are_missing() {
     let warnings = side.log.at(Level::Warn);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(
-        warnings[0].contains("OFI-E0114")
+        warnings[0].contains("OFI-W0114")
             && warnings[0].contains("5 of the 32 EFAs of p5.48xlarge")
     );
     assert!(warnings[0].contains("launch template"), "{warnings:?}");
-    assert!(warnings[1].contains("OFI-E0113") && warnings[1].contains("1 to 4 rails"));
+    assert!(warnings[1].contains("OFI-W0113") && warnings[1].contains("1 to 4 rails"));
     assert!(
         warnings[1].contains("OFI_NCCL_FORCE_NUM_RAILS"),
         "{warnings:?}"

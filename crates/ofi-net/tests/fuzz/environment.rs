@@ -20,6 +20,6 @@ pub(crate) fn check(bytes: &[u8]) {
             Ok(config) => config.check().expect("what was made can be used"),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
-        assert!(notes.iter().all(|note| !note.text.is_empty()));
+        assert!(notes.iter().all(|note| !note.to_string().is_empty()));
     }
 }

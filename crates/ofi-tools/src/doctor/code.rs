@@ -52,7 +52,6 @@ macro_rules! codes {
 
         impl Code {
             /// Every code, in the order of the table.
-            #[cfg(test)]
             pub(crate) const ALL: &'static [Self] = &[$(Self::$name),*];
 
             pub(crate) const fn row(self) -> &'static Row {

@@ -28,6 +28,14 @@ use facts::{Ask, Host, Side, nccl};
 use finding::Findings;
 pub(crate) use probe::{ProbeArgs, run_child};
 
+/// Every code that a finding can have, with what it is and what to do.
+pub(crate) fn codes() -> impl Iterator<Item = (String, &'static str, &'static str)> {
+    code::Code::ALL.iter().map(|code| {
+        let row = code.row();
+        (code.to_string(), row.title, row.fix)
+    })
+}
+
 /// Something keeps a job from the network.
 const FOUND: u8 = 1;
 /// The command line, or what it names, is no good.

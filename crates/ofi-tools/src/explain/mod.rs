@@ -6,6 +6,7 @@
 //!                                   --> first cause, what follows, verdict
 //! ```
 
+mod entry;
 mod facts;
 mod lines;
 mod pattern;
@@ -35,8 +36,9 @@ const SHOWN: usize = 5;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// Logs of NCCL (`NCCL_DEBUG=INFO` or WARN) or of Neuron, of any plugin; - for standard input
-    #[arg(required = true)]
+    /// Logs of NCCL (`NCCL_DEBUG=INFO` or WARN) or of Neuron, of any plugin; - for standard input. Or codes,
+    /// such as OFI-E0501: their entries are printed
+    #[arg(required = true, value_name = "LOG|CODE")]
     files: Vec<PathBuf>,
     /// Print JSON in place of text
     #[arg(long)]
@@ -46,7 +48,21 @@ pub(crate) struct ExplainArgs {
 /// Reads, and prints what it means.
 pub(crate) fn run(args: &ExplainArgs) -> ExitCode {
     let mut log = Log::new();
-    for file in &args.files {
+    let (codes, files): (Vec<_>, Vec<_>) = args.files.iter().partition(|word| is_code(word));
+    for (n, code) in codes.iter().enumerate() {
+        let Some(text) = entry::of(&code.to_string_lossy()) else {
+            out::error_line(&format!("ofi explain: there is no code {}", code.display()));
+            return ExitCode::from(USAGE);
+        };
+        if n > 0 {
+            out::line("");
+        }
+        text.iter().for_each(|line| out::line(line));
+    }
+    if files.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    for file in files {
         if let Err(error) = log.read(file) {
             out::error_line(&format!("ofi explain: {}: {error}", file.display()));
             return ExitCode::from(USAGE);
@@ -58,6 +74,13 @@ pub(crate) fn run(args: &ExplainArgs) -> ExitCode {
         log.text().iter().for_each(|line| out::line(line));
     }
     ExitCode::from(log.verdict().1)
+}
+
+/// A code rather than a log: it is one, or looks like one and no file has that name.
+fn is_code(word: &Path) -> bool {
+    let text = word.to_string_lossy();
+    let looks = text.to_ascii_uppercase().starts_with("OFI-");
+    !word.exists() && (looks || entry::of(&text).is_some())
 }
 
 struct Log {

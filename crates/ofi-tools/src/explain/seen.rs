@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use ofi_net::Code;
+use ofi_net::error::Severity;
 
 use super::pattern::{Kind, Known};
 
 /// What is shown of a line.
 const SHOWN: usize = 240;
-/// Codes of this project's plugins that stop nothing: what init warns of and goes on.
-const WARNINGS: [u16; 6] = [113, 114, 203, 204, 205, 206];
 
 /// What a line was taken for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +63,7 @@ impl Gathered {
     }
 
     fn meaning(&self, line: &str, small: &str) -> Option<(usize, Meaning)> {
-        if let Some(code) = our_code(line) {
+        if let Some(code) = Code::find(line) {
             return Some((
                 self.known.len() + usize::from(code.info().number),
                 of_code(code),
@@ -97,23 +96,12 @@ impl Gathered {
     }
 }
 
-/// The code that a line of this project's plugins has.
-fn our_code(line: &str) -> Option<Code> {
-    let (_, rest) = line.split_once("OFI-E")?;
-    let number: u16 = rest.get(..4)?.parse().ok()?;
-    Code::ALL
-        .iter()
-        .copied()
-        .find(|code| code.info().number == number)
-}
-
 fn of_code(code: Code) -> Meaning {
     let info = code.info();
     Meaning {
-        kind: if WARNINGS.contains(&info.number) {
-            Kind::Note
-        } else {
-            Kind::Cause
+        kind: match info.severity {
+            Severity::Warning => Kind::Note,
+            Severity::Error => Kind::Cause,
         },
         what: format!(
             "{code} {}; likely: {}",
@@ -134,7 +122,7 @@ fn shorten(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Code, Gathered, Kind, our_code};
+    use super::{Gathered, Kind};
 
     #[test]
     fn the_first_of_a_kind_is_shown_and_the_rest_are_counted() {
@@ -152,19 +140,5 @@ mod tests {
         assert!(causes[0].text.ends_with("file?[0m"), "{}", causes[0].text);
         assert_eq!(causes[1].meaning.source, "OFI-E0103");
         assert_eq!(all.of(Kind::Follow).len(), 1);
-    }
-
-    #[test]
-    fn our_codes_are_read_and_others_are_not() {
-        assert_eq!(our_code("OFI-E0103 x"), Some(Code::NoProvider));
-        for no in [
-            "OFI-E",
-            "OFI-E12",
-            "OFI-E9999 x",
-            "OFI-Eabcd",
-            "OFI-E\u{e9}\u{e9}\u{e9}",
-        ] {
-            assert_eq!(our_code(no), None, "{no}");
-        }
     }
 }

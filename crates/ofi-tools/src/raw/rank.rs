@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use efa_fabric::FabricError;
-use ofi_net::log::{Level, Log, Subsys};
+use ofi_net::log::NoLog;
 use ofi_net::params::{Flavour, parse};
 use ofi_net::{Config, Transport};
 
@@ -27,7 +27,7 @@ pub(crate) fn work(link: &Link, plan: &Plan, wire: Wire) -> Result<Summary, Fail
     let start = Instant::now();
     let (values, _) = parse(Flavour::Neuron, std::env::vars());
     let config = Config::from_values(&values, &mut Vec::new())?;
-    let transport = Transport::init(config, Arc::new(Quiet))?;
+    let transport = Transport::init(config, Arc::new(NoLog))?;
     let init_ms = start.elapsed().as_secs_f64() * 1e3;
     let device = plan.devices.first().copied().unwrap_or(0);
     let start = Instant::now();
@@ -241,17 +241,6 @@ fn row(mode: Mode, (size, window): (usize, usize), iterations: u64, total: &Tota
         messages_per_s: total.rate(),
         verified: false,
     }
-}
-
-/// The transport is only asked which NICs there are; its failures are errors.
-struct Quiet;
-
-impl Log for Quiet {
-    fn enabled(&self, _level: Level) -> bool {
-        false
-    }
-
-    fn log(&self, _: Level, _: Subsys, _: &'static str, _: u32, _: &str) {}
 }
 
 impl From<FabricError> for Fail {

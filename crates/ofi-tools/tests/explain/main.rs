@@ -91,3 +91,30 @@ fn hostile_input_is_an_answer() {
     assert_eq!(explain(&["/no/such/log"], b"").status.code(), Some(2));
     assert_eq!(explain(&["-"], b"").status.code(), Some(2));
 }
+
+#[test]
+fn a_code_is_explained_and_may_stand_beside_a_log() {
+    let ran = explain(&["OFI-E0103"], b"");
+    let text = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{text}");
+    for part in [
+        "OFI-E0103: no libfabric provider fits",
+        "1. FI_PROVIDER names",
+        "do: ",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let ran = explain(&["w0204", "OFI-D107", "-"], b"NET/OFI OFI-E0103 no\n");
+    let text = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{text}");
+    for part in [
+        "OFI-W0204: ",
+        "OFI-D107: no plugin",
+        "first cause: OFI-E0103",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    let ran = explain(&["OFI-E9999"], b"");
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("no code OFI-E9999"));
+}

@@ -23,15 +23,9 @@ fn parameters(host: &Host) -> Vec<Finding> {
     let (values, mut notes) = params::parse(flavour, host.settings.pairs());
     let config = Config::from_values(&values, &mut notes);
     let told = |code: NetCode| {
-        let start = format!("{code} ");
-        let lines = notes
-            .iter()
-            .filter_map(|note| note.text.strip_prefix(&start));
-        // Behind the code stands its title, which is ours too.
-        let lines = lines.map(|text| {
-            text.split_once(": ")
-                .map_or(text, |(_, rest)| rest)
-                .to_owned()
+        let lines = notes.iter().filter_map(|note| match note {
+            params::Note::Warning(error) if error.code() == code => Some(error.what().to_owned()),
+            _ => None,
         });
         lines.collect::<Vec<_>>()
     };
