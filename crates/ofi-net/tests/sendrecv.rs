@@ -6,7 +6,8 @@ mod common;
 use common::peer::{given_handle, peer_process};
 use common::{
     Buffer, Side, accept_from, breaking, config, connect, connect_to, finish, in_one_process,
-    irecv, isend, listen, on_each_provider, pattern, sendrecv, until, until_error, wait,
+    irecv, isend, listen, on_each_provider, on_providers, pattern, say, sendrecv, until,
+    until_error, wait,
 };
 use efa_fabric::{Caps, Hints, Library, Port, Posted, consts};
 use ofi_net::log::Level;
@@ -235,6 +236,45 @@ fn what_is_given_up_leaves_nothing() {
     in_one_process("what_is_given_up_leaves_nothing", abandoned);
 }
 
+/// Connects to listeners that are gone, given up at once or once they are up: later ones are not held up.
+fn to_nobody() {
+    let (a, b) = pair();
+    for is_polled in [true, false] {
+        for _ in 0..40 {
+            let (listener, mut handle) = listen(&b.net);
+            b.net.close_listen(listener).unwrap();
+            let send = if is_polled {
+                connect_to(&a.net, &mut handle)
+            } else {
+                let mut short = [0; 64];
+                short.copy_from_slice(&handle[..64]);
+                a.net.connect_v4(0, &mut short).unwrap()
+            };
+            a.net.close_send(send).unwrap();
+        }
+    }
+    let (send, recv) = connect(&a.net, &b.net);
+    let mut source = Buffer::new(&a.net, send, pattern(1, 5000));
+    let mut sink = Buffer::new(&b.net, recv, vec![0; 5000]);
+    let r = irecv(&b.net, recv, &mut sink, 0, 5000);
+    let s = isend(&a.net, send, &mut source, 0, 5000);
+    assert_eq!(finish(&a.net, s, &b.net, r), (5000, 5000));
+}
+
+#[test]
+fn connections_to_nobody_hold_nobody_up() {
+    let sound = |provider: &str| {
+        let is_skipped = matches!(provider, "net" | "tcp");
+        if is_skipped {
+            say(
+                "skipped: net and tcp (behind a tagged message that nobody awaits, nothing of that peer comes)",
+            );
+        }
+        !is_skipped
+    };
+    on_providers("connections_to_nobody_hold_nobody_up", sound, to_nobody);
+}
+
 /// Trap 29.
 fn second_sender() {
     let (a, b) = pair();
@@ -302,7 +342,7 @@ fn garbage() {
 
 #[test]
 fn garbage_at_the_tag_is_dropped() {
-    common::on_providers(
+    on_providers(
         "garbage_at_the_tag_is_dropped",
         |provider| provider != "shm",
         garbage,
@@ -359,12 +399,12 @@ fn sent_to_nobody(side: &Side, handle: &mut [u8; 128]) -> Option<ofi_net::NetErr
 /// message (seen as a stack, below `fi_close`); `ofi_rxm` of 1.17 closes badly too.
 #[test]
 fn a_handle_of_the_other_protocol_has_a_clear_end() {
-    common::on_providers(
+    on_providers(
         "a_handle_of_the_other_protocol_has_a_clear_end",
         |provider| {
             let sound = provider == "net" || provider == "tcp";
             if !sound {
-                common::say("skipped: shm and rxm, closed with a message of the other protocol");
+                say("skipped: shm and rxm, closed with a message of the other protocol");
             }
             sound
         },
@@ -474,7 +514,7 @@ fn choices() {
 
 #[test]
 fn the_protocol_is_chosen_as_the_reference_does() {
-    common::on_providers(
+    on_providers(
         "the_protocol_is_chosen_as_the_reference_does",
         |provider| provider == "net" || provider == "tcp",
         choices,
