@@ -218,6 +218,40 @@ fn a_connection_given_up_waits_for_nobody() {
     on_providers("a_connection_given_up_waits_for_nobody", sound, given_up);
 }
 
+/// SENDRECV connects to listeners that are gone, given up at once or once they are up: later ones are not held up.
+fn to_nobody() {
+    let (a, b) = (Side::new(sendrecv()), Side::new(sendrecv()));
+    for is_polled in [true, false] {
+        for _ in 0..40 {
+            let (listener, mut handle) = listen(&b.net);
+            b.net.close_listen(listener).unwrap();
+            let send = if is_polled {
+                connect_to(&a.net, &mut handle)
+            } else {
+                let mut short = [0; 64];
+                short.copy_from_slice(&handle[..64]);
+                a.net.connect_v4(0, &mut short).unwrap()
+            };
+            a.net.close_send(send).unwrap();
+        }
+    }
+    message(&a, &b, connect(&a.net, &b.net), 5000);
+}
+
+#[test]
+fn connections_to_nobody_hold_nobody_up() {
+    let sound = |provider: &str| {
+        let is_skipped = matches!(provider, "net" | "tcp");
+        if is_skipped {
+            say(
+                "skipped: net and tcp (behind a tagged message that nobody awaits, nothing of that peer comes)",
+            );
+        }
+        !is_skipped
+    };
+    on_providers("connections_to_nobody_hold_nobody_up", sound, to_nobody);
+}
+
 /// Each byte of a handle changed, all at once: an error within the deadline for each, or a connection that
 /// nobody accepts; and the listener's process works on.
 fn changed_bytes() {

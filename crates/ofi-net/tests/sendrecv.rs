@@ -236,45 +236,6 @@ fn what_is_given_up_leaves_nothing() {
     in_one_process("what_is_given_up_leaves_nothing", abandoned);
 }
 
-/// Connects to listeners that are gone, given up at once or once they are up: later ones are not held up.
-fn to_nobody() {
-    let (a, b) = pair();
-    for is_polled in [true, false] {
-        for _ in 0..40 {
-            let (listener, mut handle) = listen(&b.net);
-            b.net.close_listen(listener).unwrap();
-            let send = if is_polled {
-                connect_to(&a.net, &mut handle)
-            } else {
-                let mut short = [0; 64];
-                short.copy_from_slice(&handle[..64]);
-                a.net.connect_v4(0, &mut short).unwrap()
-            };
-            a.net.close_send(send).unwrap();
-        }
-    }
-    let (send, recv) = connect(&a.net, &b.net);
-    let mut source = Buffer::new(&a.net, send, pattern(1, 5000));
-    let mut sink = Buffer::new(&b.net, recv, vec![0; 5000]);
-    let r = irecv(&b.net, recv, &mut sink, 0, 5000);
-    let s = isend(&a.net, send, &mut source, 0, 5000);
-    assert_eq!(finish(&a.net, s, &b.net, r), (5000, 5000));
-}
-
-#[test]
-fn connections_to_nobody_hold_nobody_up() {
-    let sound = |provider: &str| {
-        let is_skipped = matches!(provider, "net" | "tcp");
-        if is_skipped {
-            say(
-                "skipped: net and tcp (behind a tagged message that nobody awaits, nothing of that peer comes)",
-            );
-        }
-        !is_skipped
-    };
-    on_providers("connections_to_nobody_hold_nobody_up", sound, to_nobody);
-}
-
 /// Trap 29.
 fn second_sender() {
     let (a, b) = pair();
