@@ -87,6 +87,9 @@ pub(crate) enum Command {
     /// The plugin in a process of its own (started by `ofi doctor` itself)
     #[command(hide = true)]
     DoctorProbe(crate::doctor::ProbeArgs),
+    /// libfabric in a process of its own (started by `ofi doctor` itself)
+    #[command(hide = true)]
+    DoctorFabric(crate::doctor::FabricArgs),
     /// One rank of a run (started by `ofi perf` itself)
     #[command(hide = true)]
     PerfRank(RankArgs),

@@ -68,6 +68,7 @@ pub fn run() -> ExitCode {
         cli::Command::Man(args) => manual::run_man(&args),
         cli::Command::Completions(args) => manual::run_completions(&args),
         cli::Command::DoctorProbe(args) => doctor::run_child(&args),
+        cli::Command::DoctorFabric(args) => doctor::run_fabric(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),
     }
 }

@@ -55,7 +55,7 @@ impl Finding {
 }
 
 /// Values come from files and environments of others: no control characters, no more than a line.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     const SHOWN: usize = 400;
     let shown = text.chars().take(SHOWN);
     shown

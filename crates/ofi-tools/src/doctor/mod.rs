@@ -3,15 +3,18 @@
 //! ```text
 //! facts (root, environment) --> Host --> check --> findings --> causes first, consequences out --> report
 //!                                 \--> probe: the plugin in a child, on the live host alone --^
+//!                                 \--> providers: libfabric in children, likewise, for the report
 //! ```
 
 mod check;
+mod child;
 mod code;
 #[cfg(test)]
 mod docs;
 pub(crate) mod facts;
 mod finding;
 mod probe;
+mod providers;
 mod report;
 pub(crate) mod rows;
 
@@ -27,6 +30,8 @@ use facts::version::Version;
 use facts::{Ask, Host, Side, nccl};
 use finding::Findings;
 pub(crate) use probe::{ProbeArgs, run_child};
+use providers::Providers;
+pub(crate) use providers::{FabricArgs, run_child as run_fabric};
 
 /// Every code that a finding can have, with what it is and what to do.
 pub(crate) fn codes() -> impl Iterator<Item = (String, &'static str, &'static str)> {
@@ -120,12 +125,17 @@ fn examine(args: &DoctorArgs) -> Result<u8, String> {
         pid: args.pid,
     });
     let probed = probe_plugin(args, &host)?;
+    let providers = ask_libfabric(args, &host)?;
     let findings = Findings::of(check::all(&host, probed.as_ref()));
+    let live = report::Live {
+        probed: probed.as_ref(),
+        providers: providers.as_ref(),
+    };
     if args.json {
-        let text = report::json(&host, &findings, probed.as_ref());
+        let text = report::json(&host, &findings, &live);
         out::line(&text.map_err(|error| format!("JSON: {error}"))?);
     } else {
-        for line in report::page(&host, &findings, probed.as_ref()) {
+        for line in report::page(&host, &findings, &live) {
             out::line(&line);
         }
     }
@@ -161,6 +171,17 @@ fn environment(args: &DoctorArgs) -> Result<Vec<(String, String)>, String> {
         }
     });
     Ok(pairs)
+}
+
+/// Asks the live host's libfabric, as this process would have it.
+fn ask_libfabric(args: &DoctorArgs, host: &Host) -> Result<Option<Providers>, String> {
+    let is_wanted = host.is_live && !args.no_load && args.pid.is_none();
+    if !is_wanted || host.libraries.libfabric.found.is_none() {
+        return Ok(None);
+    }
+    let named = host.settings.filled("FI_PROVIDER");
+    let deadline = Duration::from_secs_f64(args.deadline);
+    providers::ask((host.side, &args.env), named, deadline).map(Some)
 }
 
 /// Tries the plugin where that says something: on the live host, as this process would have it.

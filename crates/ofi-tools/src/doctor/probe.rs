@@ -6,26 +6,18 @@
 //! ```
 
 use core::time::Duration;
-use std::io::{BufRead as _, BufReader, Read};
-use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::process::{Command, ExitCode};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::facts::Side;
-use crate::abi::{Device, Flavor, Plugin, logger, process};
+use super::child::{self, Ended};
+use super::facts::root::Root;
+use super::facts::{Side, process};
+use crate::abi::{Device, Flavor, Plugin, logger};
 use crate::report::out;
 
-/// What a child may say; more is no answer.
-const ANSWER_MAX: u64 = 1 << 20;
-const LOG_LINES_MAX: usize = 400;
-const POLL: Duration = Duration::from_millis(20);
-/// How long its last words may take once it has ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 /// WARN lines of the plugin.
 const WARN: i32 = 2;
 
@@ -40,21 +32,32 @@ pub(crate) enum Stage {
 /// What the child writes.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
-    Started { name: String, devices: Vec<Device> },
-    Refused { stage: Stage, why: String },
+    Started {
+        name: String,
+        devices: Vec<Device>,
+        /// Files of libfabric that the process then has.
+        libfabrics: Vec<String>,
+    },
+    Refused {
+        stage: Stage,
+        why: String,
+        libfabrics: Vec<String>,
+    },
 }
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// The name that it gives itself, and its devices.
+    /// The name that it gives itself, its devices, and the libfabrics that are mapped then.
     Started {
         name: String,
         devices: Vec<Device>,
+        libfabrics: Vec<String>,
     },
     Refused {
         stage: Stage,
         why: String,
+        libfabrics: Vec<String>,
         log: Vec<String>,
     },
     /// It ended without an answer.
@@ -106,116 +109,52 @@ pub(crate) fn run(ask: &Try<'_>, deadline: Duration) -> Result<Outcome, String> 
         .arg("--symbol")
         .arg(format!("ncclNetPlugin_v{}", ask.table))
         .args(["--parent", &std::process::id().to_string()])
-        .envs(ask.env.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    watch(command, deadline).map_err(|e| format!("a process for the plugin: {e}"))
+        .envs(ask.env.iter().map(|(name, value)| (name, value)));
+    let ended = child::watch(command, deadline);
+    ended
+        .map(outcome)
+        .map_err(|e| format!("a process for the plugin: {e}"))
 }
 
-/// Runs a child to its end, or to the deadline.
-fn watch(mut command: Command, deadline: Duration) -> std::io::Result<Outcome> {
-    let mut child = command.spawn()?;
-    let (said, logged) = (child.stdout.take(), child.stderr.take());
-    let answer = said
-        .map(|from| read_in_thread(from, read_all))
-        .transpose()?;
-    let log = logged
-        .map(|from| read_in_thread(from, read_lines))
-        .transpose()?;
-    let status = wait(&mut child, deadline)?;
-    // Whoever the child started may hold its pipes open for longer than it lives.
-    let take = |from: Option<Receiver<Vec<String>>>| {
-        from.and_then(|from| from.recv_timeout(LAST_WORDS).ok())
-            .unwrap_or_default()
-    };
-    let Some(status) = status else {
-        let seconds = deadline.as_secs_f64();
-        return Ok(Outcome::Silent {
-            seconds,
-            log: take(log),
-        });
-    };
-    let text = take(answer).join("\n");
-    let log = take(log);
-    let read = serde_json::from_str(text.trim()).ok();
-    Ok(match read {
-        Some(Answer::Started { name, devices }) => Outcome::Started { name, devices },
-        Some(Answer::Refused { stage, why }) => Outcome::Refused { stage, why, log },
-        None => Outcome::Died {
-            how: how(status),
+/// What a child that ended, or did not, makes of it.
+fn outcome(ended: Ended) -> Outcome {
+    match ended {
+        Ended::Silent { seconds, log } => Outcome::Silent { seconds, log },
+        Ended::Said {
+            answer,
+            status,
             log,
+        } => match serde_json::from_str(answer.trim()) {
+            Ok(Answer::Started {
+                name,
+                devices,
+                libfabrics,
+            }) => Outcome::Started {
+                name,
+                devices,
+                libfabrics,
+            },
+            Ok(Answer::Refused {
+                stage,
+                why,
+                libfabrics,
+            }) => Outcome::Refused {
+                stage,
+                why,
+                libfabrics,
+                log,
+            },
+            Err(_) => Outcome::Died {
+                how: child::how(status),
+                log,
+            },
         },
-    })
-}
-
-fn wait(
-    child: &mut Child,
-    deadline: Duration,
-) -> std::io::Result<Option<std::process::ExitStatus>> {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if start.elapsed() >= deadline {
-            // Ours, and stuck in foreign code.
-            child.kill()?;
-            child.wait()?;
-            return Ok(None);
-        }
-        std::thread::sleep(POLL);
     }
-}
-
-fn how(status: std::process::ExitStatus) -> String {
-    match status.signal() {
-        Some(signal) => format!("killed by signal {signal} ({})", signal_name(signal)),
-        None => format!(
-            "it ended by itself with status {}",
-            status.code().unwrap_or(-1)
-        ),
-    }
-}
-
-const fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        libc::SIGBUS => "SIGBUS: the file of a library is shorter than it says, or memory ran out",
-        libc::SIGSEGV => "SIGSEGV: a crash in the plugin, or in what it uses",
-        libc::SIGABRT => "SIGABRT: a library gave up; its last line says why",
-        libc::SIGILL => "SIGILL: built for another processor",
-        libc::SIGKILL => "SIGKILL: by the out-of-memory killer, or by somebody",
-        _ => "see signal(7)",
-    }
-}
-
-fn read_in_thread<R: Read + Send + 'static>(
-    from: R,
-    read: fn(R) -> Vec<String>,
-) -> std::io::Result<Receiver<Vec<String>>> {
-    let (to, result) = channel();
-    let thread = std::thread::Builder::new().name("probe".to_owned());
-    thread.spawn(move || drop(to.send(read(from))))?;
-    Ok(result)
-}
-
-fn read_all<R: Read>(from: R) -> Vec<String> {
-    let mut bytes = Vec::new();
-    drop(from.take(ANSWER_MAX).read_to_end(&mut bytes));
-    vec![String::from_utf8_lossy(&bytes).into_owned()]
-}
-
-fn read_lines<R: Read>(from: R) -> Vec<String> {
-    let lines = BufReader::new(from.take(ANSWER_MAX)).split(b'\n');
-    let lines = lines.map_while(Result::ok).take(LOG_LINES_MAX);
-    lines
-        .map(|line| String::from_utf8_lossy(&line).into_owned())
-        .collect()
 }
 
 /// The child's side.
 pub(crate) fn run_child(args: &ProbeArgs) -> ExitCode {
-    process::die_with_parent();
+    crate::abi::process::die_with_parent();
     if std::os::unix::process::parent_id() != args.parent {
         return ExitCode::FAILURE;
     }
@@ -241,6 +180,7 @@ fn try_it(args: &ProbeArgs) -> Result<Answer, Answer> {
                 .next()
                 .unwrap_or_default()
                 .to_owned(),
+            libfabrics: libfabrics(),
         }
     };
     let plugin = Plugin::load(&args.plugin, &args.symbol, args.flavor);
@@ -252,22 +192,30 @@ fn try_it(args: &ProbeArgs) -> Result<Answer, Answer> {
         .collect::<Result<Vec<_>, _>>()
         .map_err(refused(Stage::Init))?;
     let name = plugin.name();
+    let libfabrics = libfabrics();
     // What it left open is not what this is about.
     drop(plugin.fini());
-    Ok(Answer::Started { name, devices })
+    Ok(Answer::Started {
+        name,
+        devices,
+        libfabrics,
+    })
+}
+
+fn libfabrics() -> Vec<String> {
+    process::libfabrics(&Root::new("/"), Path::new("/proc/self"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Outcome, watch};
+    use super::{Outcome, child, outcome};
     use core::time::Duration;
-    use std::process::{Command, Stdio};
+    use std::process::Command;
 
     fn shell(script: &str, deadline_ms: u64) -> Outcome {
         let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        watch(command, Duration::from_millis(deadline_ms)).unwrap()
+        command.args(["-c", script]);
+        outcome(child::watch(command, Duration::from_millis(deadline_ms)).unwrap())
     }
 
     #[test]
@@ -283,7 +231,10 @@ mod tests {
             matches!(&ended, Outcome::Died { how, .. } if how.contains("status 3")),
             "{ended:?}"
         );
-        let refused = shell(r#"echo '{"Refused":{"stage":"init","why":"no"}}'"#, 10_000);
+        let refused = shell(
+            r#"echo '{"Refused":{"stage":"init","why":"no","libfabrics":[]}}'"#,
+            10_000,
+        );
         assert!(matches!(refused, Outcome::Refused { .. }), "{refused:?}");
         let silent = shell("echo here >&2; exec sleep 600", 50);
         assert!(

@@ -8,19 +8,27 @@ use super::facts::elf::Elf;
 use super::facts::{Host, Side};
 use super::finding::{Finding, Findings};
 use super::probe::Outcome;
+use super::providers::{Provider, Providers, Taken};
 
 /// Raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
 /// Names of a list that are shown.
 const NAMES: usize = 4;
 
+/// What processes said that were tried on the live host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live<'a> {
+    pub(super) probed: Option<&'a Outcome>,
+    pub(super) providers: Option<&'a Providers>,
+}
+
 /// What the page shows beside findings: a name, and a line.
 type Fact = (&'static str, String);
 
 /// One page of text.
-pub(super) fn page(host: &Host, findings: &Findings, probed: Option<&Outcome>) -> Vec<String> {
+pub(super) fn page(host: &Host, findings: &Findings, live: &Live<'_>) -> Vec<String> {
     let mut lines = vec![title(host)];
-    for (name, text) in facts(host, probed) {
+    for (name, text) in facts(host, live) {
         lines.push(format!("  {name:<10} {text}"));
     }
     for finding in &findings.shown {
@@ -65,8 +73,9 @@ fn title(host: &Host) -> String {
     title
 }
 
-fn facts(host: &Host, probed: Option<&Outcome>) -> Vec<Fact> {
+fn facts(host: &Host, live: &Live<'_>) -> Vec<Fact> {
     let mut facts = vec![("plugin", plugin(host)), ("libfabric", libfabric(host))];
+    facts.extend(live.providers.into_iter().flat_map(providers));
     if host.devices.has_efa() {
         facts.push(("EFA", efa(host)));
         facts.push(("memory", memory(host)));
@@ -74,7 +83,7 @@ fn facts(host: &Host, probed: Option<&Outcome>) -> Vec<Fact> {
     if let Some(text) = devices(host) {
         facts.push(("groups", text));
     }
-    if let Some(Outcome::Started { name, devices }) = probed {
+    if let Some(Outcome::Started { name, devices, .. }) = live.probed {
         let names = devices.iter().map(|device| device.name.as_str());
         let names = few(names.collect());
         facts.push((
@@ -120,6 +129,32 @@ fn libfabric(host: &Host) -> String {
         library.path.display(),
         library.via
     )
+}
+
+/// What libfabric has, and what of it would be taken.
+fn providers(providers: &Providers) -> Vec<Fact> {
+    let text = match &providers.list {
+        Ok(list) => {
+            let each = list.providers.iter().map(|provider| {
+                let domains = provider.domains.iter().map(String::as_str);
+                let (name, version) = (&provider.name, &provider.version);
+                format!("{name} {version} ({})", few(domains.collect()))
+            });
+            let each = match each.collect::<Vec<_>>() {
+                none if none.is_empty() => "none with reliable datagrams".to_owned(),
+                each => each.join(", "),
+            };
+            format!("of libfabric {}: {each}", list.libfabric)
+        }
+        Err(why) => format!("not to be listed: {why}"),
+    };
+    let mut facts = vec![("providers", text)];
+    facts.extend(providers.taken.iter().map(|taken| {
+        let Taken { provider, ok, text } = taken;
+        let verb = if *ok { "would give" } else { "refused:" };
+        ("", format!("{provider} {verb} {text}"))
+    }));
+    facts
 }
 
 fn efa(host: &Host) -> String {
@@ -222,6 +257,9 @@ struct Document<'a> {
     findings: &'a [Finding],
     /// Codes that follow from those found.
     consequences: Vec<String>,
+    /// Of libfabric, on the live host.
+    providers: &'a [Provider],
+    takes: &'a [Taken],
     devices: &'a [crate::abi::Device],
 }
 
@@ -235,9 +273,9 @@ struct FactField {
 pub(super) fn json(
     host: &Host,
     findings: &Findings,
-    probed: Option<&Outcome>,
+    live: &Live<'_>,
 ) -> serde_json::Result<String> {
-    let facts = facts(host, probed).into_iter();
+    let facts = facts(host, live).into_iter();
     let document = Document {
         schema: SCHEMA,
         tool: "ofi doctor",
@@ -253,7 +291,9 @@ pub(super) fn json(
         facts: facts.map(|(name, text)| FactField { name, text }).collect(),
         findings: &findings.shown,
         consequences: findings.hidden.iter().map(Code::to_string).collect(),
-        devices: match probed {
+        providers: live.providers.map_or(&[], Providers::listed),
+        takes: live.providers.map_or(&[], |providers| &providers.taken),
+        devices: match live.probed {
             Some(Outcome::Started { devices, .. }) => devices,
             _ => &[],
         },

@@ -72,6 +72,84 @@ fn nothing_is_loaded_when_not_asked() {
     );
 }
 
+/// A job whose collectives library brings one libfabric and whose plugin finds another.
+#[test]
+fn two_libfabrics_of_a_started_plugin_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("empty.c");
+    std::fs::write(&source, "int x;\n").unwrap();
+    let copies = ["one", "two"].map(|name| dir.path().join(name).join("libfabric.so.1"));
+    for copy in &copies {
+        std::fs::create_dir(copy.parent().unwrap()).unwrap();
+        let mut build = Command::new("cc");
+        build
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(copy)
+            .arg(&source);
+        assert!(build.status().unwrap().success());
+    }
+    let opened = copies.each_ref().map(|copy| {
+        format!(
+            "extern void *dlopen(const char *, int); dlopen(\"{}\", 2);",
+            copy.display()
+        )
+    });
+    let [one, two] = &opened;
+    for (init, copies) in [(one.clone(), 1), (format!("{one} {two}"), 2)] {
+        plugin(dir.path(), &format!("{init} return 0;"));
+        let text = said(&doctor(dir.path(), &[]));
+        let told = text.matches("mapped: ").count();
+        assert_eq!(told, if copies == 2 { 2 } else { 0 }, "{text}");
+        assert_eq!(text.contains("OFI-D208"), copies == 2, "{text}");
+    }
+}
+
+/// Real children with this machine's libfabric, where there is one.
+#[test]
+fn providers_are_listed_and_what_would_be_taken_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    plugin(dir.path(), "return 0;");
+    let ran = Command::new(env!("CARGO_BIN_EXE_ofi"))
+        .args(["doctor", "--for", "nccl", "--json"])
+        .args([
+            "--env",
+            "FI_PROVIDER=nosuch",
+            "--env",
+            "OFI_NCCL_EXCLUDE_TCP_IF=",
+        ])
+        .env("LD_LIBRARY_PATH", dir.path())
+        .env_remove("NCCL_NET_PLUGIN")
+        .output()
+        .unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    let facts = json["facts"].as_array().unwrap();
+    let has_libfabric = facts
+        .iter()
+        .any(|fact| fact["name"] == "libfabric" && fact["text"] != "none");
+    if !has_libfabric {
+        let skipped =
+            "skipped: providers_are_listed_and_what_would_be_taken_is_told (no libfabric)";
+        std::io::Write::write_all(&mut std::io::stderr(), format!("\n{skipped}\n").as_bytes())
+            .unwrap();
+        return;
+    }
+    let providers = json["providers"].as_array().unwrap();
+    let tcp = providers
+        .iter()
+        .find(|provider| provider["name"].as_str().unwrap().starts_with("tcp"));
+    let tcp = tcp.unwrap_or_else(|| panic!("{json:#}"));
+    assert!(tcp["version"].as_str().unwrap().contains('.'), "{tcp}");
+    assert!(!tcp["domains"].as_array().unwrap().is_empty(), "{tcp}");
+    // The filter of the job hides nothing from the list, and is tried too.
+    for (provider, ok, says) in [("tcp", true, "devices: "), ("nosuch", false, "OFI-E0103 ")] {
+        let takes = json["takes"].as_array().unwrap();
+        let taken = takes.iter().find(|taken| taken["provider"] == provider);
+        let taken = taken.unwrap_or_else(|| panic!("{json:#}"));
+        assert_eq!(taken["ok"], ok, "{taken}");
+        assert!(taken["text"].as_str().unwrap().contains(says), "{taken}");
+    }
+}
+
 #[test]
 fn a_running_process_is_looked_at() {
     let dir = tempfile::tempdir().unwrap();

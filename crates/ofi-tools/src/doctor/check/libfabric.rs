@@ -15,7 +15,7 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
         &host.libraries.libfabric_unmet,
         (Code::LibfabricNeeds, Code::LibfabricVersionMissing),
     ));
-    found.extend(two_copies(host));
+    found.extend(two_copies(&host.process.libfabrics));
     if host.devices.has_efa() {
         found.extend(for_efa(host));
     }
@@ -46,8 +46,8 @@ fn missing_or_damaged(host: &Host) -> Vec<Finding> {
     vec![Finding::new(Code::LibfabricDamaged, [line])]
 }
 
-fn two_copies(host: &Host) -> Option<Finding> {
-    let copies = &host.process.libfabrics;
+/// Files of libfabric in one process, of which there should be one.
+pub(super) fn two_copies(copies: &[String]) -> Option<Finding> {
     let lines = copies.iter().map(|path| format!("mapped: {path}"));
     (copies.len() > 1).then(|| Finding::new(Code::TwoLibfabrics, lines))
 }

@@ -30,6 +30,8 @@ pub(crate) fn all(host: &Host, probed: Option<&Outcome>) -> Vec<Finding> {
         versions::check,
     ];
     let found = checks.iter().flat_map(|check| check(host));
-    let told = probed.and_then(|outcome| probe::check(host, outcome));
+    let told = probed
+        .into_iter()
+        .flat_map(|outcome| probe::check(host, outcome));
     found.chain(told).collect()
 }

@@ -3,6 +3,7 @@
 use crate::doctor::code::Code;
 use crate::doctor::facts::elf::{AARCH64, Elf, ElfFault, X86_64};
 use crate::doctor::facts::ldso::{Library, Passed, Unmet};
+use crate::doctor::facts::libraries::Libraries;
 use crate::doctor::facts::root::Absent;
 use crate::doctor::facts::{Host, Side, nccl};
 use crate::doctor::finding::Finding;
@@ -90,23 +91,36 @@ fn not_found(host: &Host) -> Vec<Finding> {
             there(&host.libraries.uncached),
         ));
     }
-    let mut finding = Finding::new(
-        Code::PluginNotFound,
-        looked.into_iter().chain(there(&host.libraries.elsewhere)),
-    );
-    if let Some(dir) = host
-        .libraries
-        .elsewhere
-        .first()
-        .and_then(|path| path.parent())
-    {
-        finding = finding.with_fix(format!(
+    found.push(nothing_there(
+        host,
+        looked,
+        &there(&host.libraries.elsewhere),
+    ));
+    found
+}
+
+/// Nothing of the names that are asked for: what is there instead says what to do.
+fn nothing_there(host: &Host, looked: Vec<String>, there: &[String]) -> Finding {
+    let Libraries {
+        unasked, elsewhere, ..
+    } = &host.libraries;
+    let lines = unasked.iter().map(|(name, file)| {
+        let file = file.display();
+        format!("{file} is there, and NCCL asks for it only with NCCL_NET_PLUGIN={name}")
+    });
+    let lines = looked.into_iter().chain(lines).chain(there.iter().cloned());
+    let finding = Finding::new(Code::PluginNotFound, lines);
+    let dir = elsewhere.first().and_then(|path| path.parent());
+    match (unasked.first(), dir) {
+        (Some((name, _)), _) => {
+            finding.with_fix(format!("set NCCL_NET_PLUGIN={name} on all ranks"))
+        }
+        (None, Some(dir)) => finding.with_fix(format!(
             "add its directory to the search path: LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH (for all ranks: mpirun -x, srun --export)",
             dir.display()
-        ));
+        )),
+        (None, None) => finding,
     }
-    found.push(finding);
-    found
 }
 
 const fn passed_code(passed: &Passed) -> Option<Code> {

@@ -1,5 +1,6 @@
 //! What a process that loaded and started the plugin said.
 
+use super::libfabric;
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
 use crate::doctor::finding::Finding;
@@ -8,7 +9,19 @@ use crate::doctor::probe::{Outcome, Stage};
 /// Lines of a log that are shown.
 const LINES: usize = 3;
 
-pub(super) fn check(host: &Host, outcome: &Outcome) -> Option<Finding> {
+pub(super) fn check(host: &Host, outcome: &Outcome) -> Vec<Finding> {
+    let copies = match outcome {
+        Outcome::Started { libfabrics, .. } | Outcome::Refused { libfabrics, .. } => libfabrics,
+        Outcome::Died { .. } | Outcome::Silent { .. } => &Vec::new(),
+    };
+    let ended = ended(host, outcome);
+    ended
+        .into_iter()
+        .chain(libfabric::two_copies(copies))
+        .collect()
+}
+
+fn ended(host: &Host, outcome: &Outcome) -> Option<Finding> {
     let path = host
         .libraries
         .loaded()
@@ -16,7 +29,9 @@ pub(super) fn check(host: &Host, outcome: &Outcome) -> Option<Finding> {
     let path = path.unwrap_or_default();
     match outcome {
         Outcome::Started { .. } => None,
-        Outcome::Refused { stage, why, log } => {
+        Outcome::Refused {
+            stage, why, log, ..
+        } => {
             let code = match stage {
                 Stage::Load => Code::LoadFailed,
                 Stage::Init => Code::InitFailed,

@@ -36,6 +36,8 @@ pub(crate) struct Libraries {
     pub(crate) plugin_unmet: Vec<Unmet>,
     /// Plugins where nobody looks for them.
     pub(crate) elsewhere: Vec<PathBuf>,
+    /// Plugins on the path whose names NCCL asks for only with `NCCL_NET_PLUGIN`: what is to be set, and the file.
+    pub(crate) unasked: Vec<(String, PathBuf)>,
     /// Other plugins that would be found if the first were not there.
     pub(crate) others: Vec<PathBuf>,
     /// Of `elsewhere`, those that ldconfig(8) would bring into the cache.
@@ -84,6 +86,10 @@ impl Libraries {
                 .map(|at| others(&loader, settings, at))
                 .unwrap_or_default(),
             uncached: uncached(&loader, &elsewhere),
+            unasked: match (side, found) {
+                (Side::Nccl, None) => unasked(&loader, path, packages.nccl),
+                _ => Vec::new(),
+            },
             has_efa_provider: (libfabric.found.as_ref())
                 .is_some_and(|at| has_efa_provider(root, settings, at)),
             libfabric_unmet: (libfabric.found.as_ref())
@@ -213,6 +219,21 @@ fn others(loader: &Loader<'_>, settings: &Settings, found: &Library) -> Vec<Path
         }
     }
     others
+}
+
+/// `libnccl-net-ofi.so` and the like, where this NCCL has the variable.
+fn unasked(loader: &Loader<'_>, path: &str, nccl: Option<Version>) -> Vec<(String, PathBuf)> {
+    let dirs = path.split(':').filter(|dir| !dir.is_empty());
+    let files = dirs.flat_map(|dir| {
+        let names = loader.root().names(dir).into_iter();
+        names.map(move |name| (name.clone(), Path::new(dir).join(name)))
+    });
+    let named = files.filter_map(|(file, at)| {
+        let name = file.strip_prefix("libnccl-net-")?.strip_suffix(".so")?;
+        let asked = nccl::files(nccl, Some(name)).contains(&file);
+        (asked && loader.root().real(&at).is_ok()).then(|| (name.to_owned(), at))
+    });
+    named.collect()
 }
 
 fn uncached(loader: &Loader<'_>, elsewhere: &[PathBuf]) -> Vec<PathBuf> {

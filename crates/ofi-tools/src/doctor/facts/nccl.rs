@@ -1,7 +1,8 @@
 //! Which file NCCL asks the loader for, and which tables it looks for in it, by its version.
 //!
-//! From NCCL's user guide (`NCCL_NET_PLUGIN`) and its release notes; what the guide does not say of an old
-//! version is taken from the next one that it speaks of.
+//! The forms of `NCCL_NET_PLUGIN` are from NCCL's user guide; what it does not say of an old version is taken
+//! from the next one that it speaks of. The boundaries of tables are not verified against any NCCL
+//! (docs/doctor.md says so too).
 
 use super::version::Version;
 

@@ -112,7 +112,8 @@ fn home(passwd: &str, user: u32) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-fn libfabrics(root: &Root, dir: &Path) -> Vec<String> {
+/// Files of libfabric that a process has mapped; `dir` is its directory below /proc.
+pub(crate) fn libfabrics(root: &Root, dir: &Path) -> Vec<String> {
     let maps = root.text(dir.join("maps")).unwrap_or_default();
     let paths = maps
         .lines()
