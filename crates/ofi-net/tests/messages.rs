@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, until, wait,
-    with_keys_of_ours,
+    Buffer, Side, config, connect, end_quietly, finish, in_one_process, irecv, isend, pattern,
+    until, wait, with_keys_of_ours,
 };
 use ofi_net::{Code, CommWord, Config, MemoryKind};
 
@@ -91,6 +91,7 @@ fn sizes_over(rails: u8) {
     }
     a.net.close_send(comms.0).unwrap();
     b.net.close_recv(comms.1).unwrap();
+    end_quietly((a, b));
 }
 
 #[test]

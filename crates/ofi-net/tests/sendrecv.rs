@@ -5,9 +5,9 @@ mod common;
 
 use common::peer::{given_handle, peer_process};
 use common::{
-    Buffer, Side, accept_from, breaking, config, connect, connect_to, finish, in_one_process,
-    irecv, isend, listen, on_each_provider, on_providers, pattern, say, sendrecv, until,
-    until_error, wait,
+    Buffer, Side, accept_from, breaking, config, connect, connect_to, end_quietly, finish,
+    in_one_process, irecv, isend, listen, on_each_provider, on_providers, pattern, say, sendrecv,
+    until, until_error, wait,
 };
 use efa_fabric::{Caps, Hints, Library, Port, Posted, consts};
 use ofi_net::log::Level;
@@ -60,6 +60,7 @@ fn every_size_there_and_back() {
         from.net.close_send(send).unwrap();
         to.net.close_recv(recv).unwrap();
     }
+    end_quietly((a, b));
 }
 
 #[test]

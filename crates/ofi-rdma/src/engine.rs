@@ -360,7 +360,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return;
         };
         if !comm.takes_messages() {
-            self.counters.followers += 1;
+            // What a communicator that closes gets back is no failure.
+            self.counters.followers += u64::from(comm.failure().is_some());
             return;
         }
         let failure = Failure {

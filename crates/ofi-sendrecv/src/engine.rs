@@ -223,7 +223,8 @@ impl Engine {
             return;
         };
         if !comm.is_healthy() {
-            self.counters.followers += 1;
+            // What a communicator that closes gets back is no failure.
+            self.counters.followers += u64::from(comm.failure.is_some());
             return;
         }
         let failure = Failure {
