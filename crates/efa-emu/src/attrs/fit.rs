@@ -38,6 +38,11 @@ pub(crate) struct Fitted {
     pub(crate) tclass: [u32; 2],
 }
 
+/// Whether an entry that somebody opens an object with is one that was given, or as good as one.
+pub(crate) fn is_offered(profile: &Profile, entry: &Wanted) -> bool {
+    fit(profile, Some(entry)).is_some()
+}
+
 /// The answer to hints, or `None` if the profile does not fit them.
 pub(crate) fn fit(profile: &Profile, wanted: Option<&Wanted>) -> Option<Fitted> {
     let default = Fitted {
@@ -103,11 +108,14 @@ fn answered_caps(offered: u64, wanted: u64) -> u64 {
 
 /// The registration mode, or `None` if the caller does not agree to what is needed.
 fn mr_mode(profile: &Profile, caps: u64, wanted: &Wanted) -> Option<c_int> {
-    let agreed = wanted.mr_mode();
     let mut needed = profile.mr_mode;
     if caps & c::FI_HMEM == 0 {
         needed &= !c::FI_MR_HMEM;
     }
+    // Who says nothing of domains is told what is needed (fi_getinfo(3): no attributes, no restriction).
+    let Some(agreed) = wanted.domain_attr.map(|domain| domain.mr_mode) else {
+        return Some(needed);
+    };
     let agrees_to_local = agreed & c::FI_MR_LOCAL != 0 || wanted.mode & c::FI_LOCAL_MR != 0;
     if needed & c::FI_MR_LOCAL != 0 && !agrees_to_local {
         return None;
@@ -280,6 +288,19 @@ mod tests {
         // Who has no peers that access memory needs no keys.
         let messages = fit(&rdm, Some(&wanted(c::FI_MSG, 0, 0)));
         assert_eq!(messages.map(|fitted| fitted.mr_mode), Some(0));
+    }
+
+    #[test]
+    fn attributes_that_are_not_given_ask_for_nothing() {
+        for (flavor, needed) in [(Flavor::Rdm, MODERN), (Flavor::Direct, MODERN | LOCAL)] {
+            let bare = Wanted {
+                caps: c::FI_MSG | c::FI_RMA,
+                mode: c::FI_CONTEXT2,
+                ..Wanted::default()
+            };
+            let fitted = fit(&profile(flavor), Some(&bare));
+            assert_eq!(fitted.map(|fitted| fitted.mr_mode), Some(needed));
+        }
     }
 
     #[test]

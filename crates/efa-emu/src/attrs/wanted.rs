@@ -1,6 +1,6 @@
 //! Hints, read from C once, so that everything behind is safe.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_char};
 use std::ffi::CString;
 
 use ofi_sys::bindings as b;
@@ -101,10 +101,5 @@ impl Wanted {
             domain_attr: Some(attr),
             ..Self::default()
         }
-    }
-
-    /// Registration modes that were agreed to.
-    pub(crate) fn mr_mode(&self) -> c_int {
-        self.domain_attr.map_or(0, |attr| attr.mr_mode)
     }
 }

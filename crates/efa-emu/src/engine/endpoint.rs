@@ -208,8 +208,9 @@ impl Ep {
     pub(crate) fn close(&self) {
         let process = self.domain.process;
         device::forget(process, self);
+        let mut is_in_use = false;
         if let Some(bound) = self.bound() {
-            self.leave();
+            is_in_use = self.leave();
             self.is_enabled.store(false, Ordering::Release);
             // From here on nobody else reads its events.
             bound.tx.detach(self);
@@ -217,29 +218,33 @@ impl Ep {
             self.flush_receives(bound);
             self.flush_operations(bound);
         }
-        process.return_slot(self.slot);
+        // Nobody else gets a place in which somebody still is who is stopped.
+        if !is_in_use {
+            process.return_slot(self.slot);
+        }
         let stats = self.domain.nic.stats(process);
         stats.endpoints.fetch_sub(1, Ordering::Relaxed);
         self.domain.users.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// No peer begins anything any more, and what they began ends.
-    fn leave(&self) {
+    /// No peer begins anything any more, and what they began ends. Whether one is in the middle of
+    /// something still, after so long.
+    fn leave(&self) -> bool {
         let process = self.domain.process;
         let shared = self.shared();
-        drop({
-            let held = shared.lock.acquire(process.pid());
-            shared.enabled.store(0, Ordering::Release);
-            unexpected::clear(process.segment(), shared);
-            held
-        });
+        shared.enabled.store(0, Ordering::Release);
         let since = Instant::now();
+        let mut is_cleared = false;
         loop {
-            let held = shared.lock.acquire(process.pid());
-            let in_use = receives::restore(shared);
+            let held = shared.lock.acquire(process.user());
+            if held.is_some() && !is_cleared {
+                unexpected::clear(process.segment(), shared);
+                is_cleared = true;
+            }
+            let in_use = held.is_none() || receives::restore(shared);
             drop(held);
             if !in_use || since.elapsed() > CLOSE_PATIENCE {
-                return;
+                return in_use;
             }
             process.serve();
             std::thread::yield_now();
@@ -256,7 +261,8 @@ impl Ep {
             self.count_received(&happened);
             bound.rx.push(told(happened), None);
         }
-        let _held = shared.lock.acquire(self.domain.process.pid());
+        // Without it if a peer is stopped who has it: this place is not used again.
+        let _held = shared.lock.acquire(self.domain.process.user());
         for (which, kind) in [
             (Receives::Untagged, c::FI_MSG),
             (Receives::Tagged, c::FI_TAGGED),
@@ -297,7 +303,12 @@ impl Ep {
         let (Some(target), true) = (target, ticket.is_some() || claim.is_some()) else {
             return;
         };
-        let _held = target.lock.acquire(process.pid());
+        let Some(_held) = target.lock.acquire(process.user()) else {
+            // Its owner finds them as it finds those of the dead.
+            ticket.inspect(|ticket| unexpected::leave(target, *ticket));
+            claim.inspect(|claim| receives::leave(target, claim));
+            return;
+        };
         if let Some(ticket) = ticket {
             unexpected::withdraw(target, ticket);
         }

@@ -18,6 +18,7 @@ use crate::mem::copy::{Direction, Piece};
 use crate::mem::events::{self, Happened};
 use crate::mem::hazard::{self, Announced};
 use crate::mem::layout::{Endpoint, Segment, flags};
+use crate::mem::lock::Held;
 use crate::mem::receives::{self, Claim, Queue};
 use crate::mem::regions::{self, Use};
 use crate::mem::{known, relay};
@@ -25,6 +26,9 @@ use crate::plan::{Code, OpFault};
 
 /// Between two attempts to find the receiver ready.
 const RNR_INTERVAL_NS: u64 = 20_000;
+
+/// Between two attempts at an endpoint whose lock a process holds that is stopped.
+const STOPPED_INTERVAL_NS: u64 = 1_000_000;
 
 /// What came of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,10 +191,10 @@ impl Ep {
             }
         };
         let fits = op.len.min(claim.posted.room());
-        let pid = self.domain.process.pid();
+        let user = self.domain.process.user();
         let domain = at.endpoint.domain.load(Ordering::Relaxed);
-        let Some(_remote) = announce_receive(at.segment, domain, &claim, pid) else {
-            return Err(self.receiver_failed(op, at, &claim, Code::BAD_LKEY));
+        let Some(_remote) = announce_receive(at.segment, domain, &claim, user) else {
+            return Err(self.receiver_failed(op, at, (&claim, now), Code::BAD_LKEY));
         };
         let right = relay::Right::Receive(at.slot, claim.queue, claim.place);
         let copied = self.copy(op, at, (&claim.posted.iov, right), fits)?;
@@ -198,7 +202,7 @@ impl Ep {
             Copied::Done => Ok(()),
             Copied::Wait => Err(Went::Waits),
             Copied::Dead => Err(Went::Waits),
-            Copied::Refused => Err(self.receiver_failed(op, at, &claim, Code::BAD_LKEY)),
+            Copied::Refused => Err(self.receiver_failed(op, at, (&claim, now), Code::BAD_LKEY)),
         }
     }
 
@@ -207,12 +211,12 @@ impl Ep {
         if let Some(claim) = op.state.claim {
             return Ok(claim);
         }
-        let pid = self.domain.process.pid();
-        let held = at.endpoint.lock.acquire(pid);
+        let user = self.domain.process.user();
+        let held = self.hold(op, at, now)?;
         // Whoever claims must be able to tell.
         let claim = match events::room(at.endpoint) {
             0 => None,
-            _ => receives::claim(at.endpoint, Queue::Untagged, 0, pid),
+            _ => receives::claim(at.endpoint, Queue::Untagged, 0, user),
         };
         drop(held);
         match claim {
@@ -224,15 +228,35 @@ impl Ep {
         }
     }
 
+    /// Locks the target's endpoint. Later, if who has it is stopped.
+    pub(super) fn hold<'a>(&self, op: &mut Op, at: &At<'a>, now: u64) -> Step<Held<'a>> {
+        let held = at.endpoint.lock.acquire(self.domain.process.user());
+        held.ok_or_else(|| {
+            op.course.not_before = now.saturating_add(STOPPED_INTERVAL_NS);
+            Went::Waits
+        })
+    }
+
     /// The receive cannot take the bytes: its owner is told, and so are we.
-    fn receiver_failed(&self, op: &mut Op, at: &At<'_>, claim: &Claim, code: Code) -> Went {
+    fn receiver_failed(
+        &self,
+        op: &mut Op,
+        at: &At<'_>,
+        (claim, now): (&Claim, u64),
+        code: Code,
+    ) -> Went {
         let event = Happened {
             error: failure(code),
             len: 0,
             excess: 0,
             ..arrival(&self.sent(op), claim)
         };
-        self.push(at, &event);
+        match self.push(op, at, now, &event) {
+            Ok(true) => {}
+            // It cannot be told now: the same again, later.
+            Ok(false) => return self.not_ready(op, now),
+            Err(went) => return went,
+        }
         receives::finish(at.endpoint, claim);
         op.state.claim = None;
         Went::Failed(Code::ABORTED)
@@ -245,7 +269,7 @@ impl Ep {
         }
         let short = u32::try_from(op.remote.key);
         let short = short.map_err(|_| Went::Failed(Code::BAD_RKEY))?;
-        let announced = hazard::announce(at.segment, self.domain.process.pid(), short);
+        let announced = hazard::announce(at.segment, self.domain.process.user(), short);
         let Some(_announced) = announced else {
             return Err(Went::Waits);
         };
@@ -334,7 +358,7 @@ impl Ep {
                 domain: self.domain.number,
                 remote: false,
             };
-            let guard = hazard::announce(process.segment(), process.pid(), key);
+            let guard = hazard::announce(process.segment(), process.user(), key);
             *slot = Some(guard.ok_or(Went::Waits)?);
             if !regions::allows(process.segment(), u64::from(key), &wanted) {
                 return Err(Went::Failed(Code::BAD_LKEY));
@@ -357,14 +381,15 @@ impl Ep {
             },
             _ => return Ok(()),
         };
-        if !self.push(at, &event) {
+        if !self.push(op, at, now, &event)? {
             // The target's queue is full: a device would lose the completion, and with it the queue.
             let stats = self.domain.nic.stats(self.domain.process);
             stats.overruns.fetch_add(1, Ordering::Relaxed);
             op.course.not_before = now.saturating_add(RNR_INTERVAL_NS);
             return Err(Went::Waits);
         }
-        if op.course.fault == OpFault::DuplicateRemote && self.push(at, &event) {
+        if op.course.fault == OpFault::DuplicateRemote && self.push(op, at, now, &event) == Ok(true)
+        {
             let stats = self.domain.nic.stats(self.domain.process);
             stats.duplicates.fetch_add(1, Ordering::Relaxed);
         }
@@ -388,8 +413,9 @@ impl Ep {
         std::process::abort()
     }
 
-    fn push(&self, at: &At<'_>, event: &Happened) -> bool {
-        let _held = at.endpoint.lock.acquire(self.domain.process.pid());
-        events::push(at.endpoint, event)
+    /// Whether there was room for it.
+    fn push(&self, op: &mut Op, at: &At<'_>, now: u64, event: &Happened) -> Step<bool> {
+        let _held = self.hold(op, at, now)?;
+        Ok(events::push(at.endpoint, event))
     }
 }

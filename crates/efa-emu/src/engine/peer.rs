@@ -8,10 +8,12 @@ use crate::alive::Incarnation;
 use crate::mem::copy::{Direction, Piece, Side, transfer};
 use crate::mem::layout::{Segment, nic_flags};
 use crate::mem::mapping::{self, Mapping};
-use crate::mem::relay;
+use crate::mem::{presence, relay};
 
-/// A life sign is believed so long, in nanoseconds.
-const LIFE_SIGN_NS: u64 = 5_000_000;
+/// A life sign is believed so long, in nanoseconds: that it is the same program still ..
+const LIFE_SIGN_NS: u64 = 100_000;
+/// .. and that its process runs, which is what remains to ask where a child of it holds its lock.
+const PROCESS_SIGN_NS: u64 = 5_000_000;
 
 /// A process that operations reach.
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub(crate) struct Peer {
     owner: Incarnation,
     is_dead: AtomicBool,
     checked_at: AtomicU64,
+    process_checked_at: AtomicU64,
     /// The system refused a direct copy.
     refuses: AtomicBool,
 }
@@ -53,6 +56,7 @@ impl Peer {
             owner,
             is_dead: AtomicBool::new(false),
             checked_at: AtomicU64::new(0),
+            process_checked_at: AtomicU64::new(0),
             refuses: AtomicBool::new(!direct_copies),
         }
     }
@@ -61,7 +65,7 @@ impl Peer {
         self.mapping.as_deref().unwrap_or_else(|| process.segment())
     }
 
-    /// Whether it is known to be gone; looks every few milliseconds.
+    /// Whether it is known to be gone, or another program now; looks every so often.
     pub(crate) fn is_dead(&self, now_ns: u64) -> bool {
         if self.mapping.is_none() {
             return false;
@@ -69,18 +73,35 @@ impl Peer {
         if self.is_dead.load(Ordering::Relaxed) {
             return true;
         }
-        let checked = self.checked_at.load(Ordering::Relaxed);
-        if now_ns.saturating_sub(checked) < LIFE_SIGN_NS {
-            return false;
+        let is_due = |checked: &AtomicU64, after: u64| {
+            let is_due = now_ns.saturating_sub(checked.load(Ordering::Relaxed)) >= after;
+            if is_due {
+                checked.store(now_ns, Ordering::Relaxed);
+            }
+            is_due
+        };
+        if is_due(&self.process_checked_at, PROCESS_SIGN_NS) {
+            return self.look();
         }
-        self.checked_at.store(now_ns, Ordering::Relaxed);
-        self.look()
+        is_due(&self.checked_at, LIFE_SIGN_NS) && self.note(!self.is_there())
     }
 
     fn look(&self) -> bool {
-        let dead = self.mapping.is_some() && !self.owner.is_alive();
-        self.is_dead.store(dead, Ordering::Relaxed);
+        self.note(self.mapping.is_some() && (!self.is_there() || !self.owner.is_alive()))
+    }
+
+    /// The dead do not come back.
+    fn note(&self, dead: bool) -> bool {
+        if dead {
+            self.is_dead.store(true, Ordering::Relaxed);
+        }
         dead
+    }
+
+    /// Whether it is the program that it was when its segment was made.
+    fn is_there(&self) -> bool {
+        let user = (self.mapping.as_ref()).map(|segment| segment.user.load(Ordering::Relaxed));
+        user.is_none_or(presence::is_there)
     }
 
     /// Whether a NIC of it answers nobody.
@@ -119,7 +140,7 @@ impl Peer {
         }
         let segment = self.segment(process);
         // SAFETY: the caller's promise.
-        match unsafe { relay::step(segment, process.pid(), under, copy) } {
+        match unsafe { relay::step(segment, process.user(), under, copy) } {
             relay::Step::Done => Copied::Done,
             relay::Step::Wait => Copied::Wait,
             relay::Step::Refused => Copied::Refused,

@@ -18,7 +18,7 @@ use crate::generation::Generation;
 use crate::mem::layout::{ENDPOINTS, Segment};
 use crate::mem::mapping::{self, Mapping};
 use crate::mem::regions::Keys;
-use crate::mem::relay;
+use crate::mem::{presence, relay};
 use crate::stats::Stats;
 
 /// What a process has one of. Made at the first look for NICs, and there until the process ends.
@@ -29,6 +29,8 @@ pub(crate) struct Process {
     id: u64,
     path: PathBuf,
     pid: u32,
+    /// As others know it ([`presence`]).
+    user: u32,
     segment: Mapping,
     started: Instant,
     keys: Keys,
@@ -67,8 +69,11 @@ impl Process {
     fn new(loaded_by: Generation) -> Result<Self, String> {
         let config = Config::from_environment()?;
         let dir = config.dir.display().to_string();
-        let (id, path, segment) = mapping::create(&config.dir)
-            .map_err(|error| format!("cannot share memory in {dir}: {error}"))?;
+        let shared = mapping::random()
+            .and_then(|random| presence::enter(&config.dir, random))
+            .and_then(|user| mapping::create(&config.dir, user).map(|made| (user, made)));
+        let (user, (id, path, segment)) =
+            shared.map_err(|error| format!("cannot share memory in {dir}: {error}"))?;
         let specs = config.shape.nics();
         let stats = Stats::create(
             config.stats.as_deref(),
@@ -93,6 +98,7 @@ impl Process {
             peers: Mutex::default(),
             serving: Mutex::default(),
             pid: std::process::id(),
+            user,
             started: Instant::now(),
             next: AtomicU32::new(1),
             endpoints: Mutex::default(),
@@ -116,8 +122,9 @@ impl Process {
         &self.segment
     }
 
-    pub(crate) const fn pid(&self) -> u32 {
-        self.pid
+    /// How it signs what it uses of others' segments.
+    pub(crate) const fn user(&self) -> u32 {
+        self.user
     }
 
     pub(crate) fn nics(&self) -> &[Nic] {
@@ -180,7 +187,7 @@ impl Process {
     /// Helps peers that may not copy by themselves.
     pub(crate) fn serve(&self) {
         if let Ok(_only_one) = self.serving.try_lock() {
-            relay::serve(&self.segment, self.pid);
+            relay::serve(&self.segment, self.user);
         }
     }
 

@@ -195,7 +195,7 @@ impl Queue {
             let shared = endpoint.shared();
             while state.ready.len() < wanted {
                 let Some(happened) = events::pop(shared) else {
-                    events::rewind(shared, self.domain.process.pid());
+                    events::rewind(shared, self.domain.process.user());
                     break;
                 };
                 if let Some((_, prov)) = happened.error {
@@ -222,7 +222,9 @@ impl Queue {
             .unwrap_or_else(PoisonError::into_inner);
         for endpoint in endpoints.iter() {
             let shared = endpoint.shared();
-            let _held = shared.lock.acquire(self.domain.process.pid());
+            let Some(_held) = shared.lock.acquire(self.domain.process.user()) else {
+                continue;
+            };
             receives::restore(shared);
             unexpected::forget_dead(shared);
         }

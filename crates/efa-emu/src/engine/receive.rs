@@ -91,7 +91,7 @@ impl Ep {
                 domain: self.domain.number,
                 remote: false,
             };
-            let _announced = hazard::announce(segment, self.domain.process.pid(), key);
+            let _announced = hazard::announce(segment, self.domain.process.user(), key);
             if !regions::allows(segment, u64::from(key), &wanted) {
                 return Err(e::FI_EINVAL);
             }
@@ -109,14 +109,16 @@ impl Ep {
     /// Cancels the receive of a context. Whether there was one that no message had.
     ///
     /// # Errors
-    /// ENOSYS: efa-direct cannot (providers.md 6).
+    /// ENOSYS: efa-direct cannot (providers.md 6). EAGAIN: not now.
     pub(crate) fn cancel(&self, context: u64) -> Result<bool, i32> {
         if self.is_direct() {
             return Err(e::FI_ENOSYS);
         }
         let bound = self.bound().ok_or(e::FI_EOPBADSTATE)?;
         let shared = self.shared();
-        let held = shared.lock.acquire(self.domain.process.pid());
+        // Somebody is stopped who has the lock.
+        let held = shared.lock.acquire(self.domain.process.user());
+        let held = held.ok_or(e::FI_EAGAIN)?;
         let fits = |posted: &Posted| posted.context == context;
         let found = [(Queue::Untagged, c::FI_MSG), (Queue::Tagged, c::FI_TAGGED)]
             .into_iter()

@@ -33,14 +33,14 @@ impl Ep {
     /// that is announced is moved out of the way of others (see [`Op::is_parked`]).
     pub(super) fn meet(&self, op: &mut Op, at: &At<'_>, now: u64) -> Step<Met> {
         let queue = queue_of(op);
-        let pid = self.domain.process.pid();
+        let user = self.domain.process.user();
         if let Some(ticket) = op.state.ticket {
             match unexpected::fate(at.endpoint, ticket) {
                 Fate::Waits => return Err(Went::Waits),
                 Fate::Gone => return Err(Went::Failed(Code::BAD_QPN)),
                 Fate::Matched => {}
             }
-            let _held = at.endpoint.lock.acquire(pid);
+            let _held = self.hold(op, at, now)?;
             op.state.ticket = None;
             op.state.claim = unexpected::take(at.endpoint, ticket);
         }
@@ -48,14 +48,14 @@ impl Ep {
             return Ok(Met::Receive(claim));
         }
         let tag = op.tag.unwrap_or(0);
-        let held = at.endpoint.lock.acquire(pid);
+        let held = self.hold(op, at, now)?;
         // Whoever claims must be able to tell.
         if events::room(at.endpoint) == 0 {
             drop(held);
             return Err(self.not_ready(op, now));
         }
         let may_claim = || !unexpected::is_unsettled(at.endpoint);
-        let claim = || receives::claim(at.endpoint, queue, tag, pid);
+        let claim = || receives::claim(at.endpoint, queue, tag, user);
         let found = may_claim().then(claim).flatten();
         drop(held);
         if let Some(claim) = found {
@@ -63,7 +63,11 @@ impl Ep {
             return Ok(Met::Receive(claim));
         }
         let block = self.fill_block(op, at)?;
-        let held = at.endpoint.lock.acquire(pid);
+        let held = self.hold(op, at, now).inspect_err(|_| {
+            if let Some((_, block)) = block {
+                unexpected::release(block);
+            }
+        })?;
         // A receive may have been posted meanwhile.
         if let Some(claim) = may_claim().then(claim).flatten() {
             drop(held);
@@ -73,7 +77,7 @@ impl Ep {
             op.state.claim = Some(claim);
             return Ok(Met::Receive(claim));
         }
-        let added = unexpected::add(at.endpoint, &self.sent(op), block, pid);
+        let added = unexpected::add(at.endpoint, &self.sent(op), block, user);
         drop(held);
         match (added, block) {
             (Some(_), Some(_)) => Ok(Met::Kept),
@@ -99,7 +103,7 @@ impl Ep {
             return Ok(None);
         }
         let _announced = self.announce_local(op)?;
-        let block = unexpected::block(at.segment, self.domain.process.pid());
+        let block = unexpected::block(at.segment, self.domain.process.user());
         if let Some((_, block)) = block {
             let area = [(block.bytes.as_ptr().expose_provenance() as u64, op.len)];
             let mut inline = [(0, 0)];
@@ -126,24 +130,28 @@ impl Ep {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let pid = self.domain.process.pid();
-        let held = self.shared().lock.acquire(pid);
-        unexpected::meet_all(self.shared(), pid);
+        let user = self.domain.process.user();
+        let Some(held) = self.shared().lock.acquire(user) else {
+            return;
+        };
+        unexpected::meet_all(self.shared(), user);
         drop(held);
         self.deliver();
     }
 
     /// Posts a receive, for a message that waits for it or for one to come. Whether there was a place
-    /// for it. One thread at a time.
+    /// for it, and nobody was stopped who is in the way. One thread at a time.
     pub(super) fn receive(&self, which: Queue, posted: &Posted) -> bool {
         let shared = self.shared();
-        let pid = self.domain.process.pid();
+        let user = self.domain.process.user();
         let others = self.receives.load(Ordering::Relaxed);
         // No sender comes in between.
-        let held = shared.lock.acquire(pid);
+        let Some(held) = shared.lock.acquire(user) else {
+            return false;
+        };
         let place = receives::post(shared, which, posted, others);
         if let Some(place) = place {
-            unexpected::meet(shared, which, place, pid);
+            unexpected::meet(shared, which, place, user);
         }
         drop(held);
         if unexpected::needs_owner(shared) {
@@ -161,7 +169,9 @@ impl Ep {
                 return;
             };
             let event = self.put(&due);
-            let held = shared.lock.acquire(process.pid());
+            let Some(held) = shared.lock.acquire(process.user()) else {
+                return;
+            };
             let told = events::push(shared, &event);
             if told {
                 unexpected::delivered(process.segment(), shared, &due);
@@ -178,7 +188,7 @@ impl Ep {
         let process = self.domain.process;
         let event = arrival(&due.sent, &due.claim);
         let domain = self.domain.number;
-        let announced = announce_receive(process.segment(), domain, &due.claim, process.pid());
+        let announced = announce_receive(process.segment(), domain, &due.claim, process.user());
         let no_memory = Happened {
             error: failure(Code::BAD_LKEY),
             len: 0,

@@ -12,7 +12,7 @@ use super::fabric::{self, Fabric};
 use super::guard::guarded;
 use super::object::{fid, give, inner, table, take};
 use super::{av, cq, ep, mr, none};
-use crate::attrs::domain_name;
+use crate::attrs::{Profile, Wanted, domain_name, is_offered};
 use crate::engine::domain::Domain;
 
 /// A domain, and the fabric it keeps open.
@@ -88,6 +88,14 @@ pub(super) unsafe extern "C" fn open(
         let nics = fabric.process.nics();
         let nic = nics.iter().find(|nic| *domain_name(nic) == *name);
         let nic = nic.ok_or(e::FI_ENODEV)?;
+        let process = fabric.process;
+        let profile = Profile::new(fabric.flavor, process.generation(), process.config());
+        // SAFETY: as above.
+        let entry = unsafe { Wanted::read(info) };
+        // Such as an entry of the other fabric.
+        if !entry.is_some_and(|entry| is_offered(&profile, &entry)) {
+            return Err(e::FI_ENODATA);
+        }
         let opened = Arc::new(Opened {
             domain: Arc::new(Domain::new(fabric.process, nic, fabric.flavor)),
             fabric: Arc::clone(fabric),

@@ -11,7 +11,7 @@ use ofi_sys::errno as e;
 use super::guard::{counted, guarded, posted};
 use super::object::{fid, give, inner, table, take};
 use super::{av, cq, domain, msg, none, options, rma, tagged};
-use crate::attrs::{Flavor, Profile};
+use crate::attrs::{Flavor, Profile, Wanted, is_offered};
 use crate::engine::domain::Domain;
 use crate::engine::endpoint::{Ep, Limits, RNR_FOR_EVER, Setup};
 
@@ -57,10 +57,7 @@ pub(super) unsafe fn of<'a>(ep: *const b::fid_ep) -> &'a Arc<Ep> {
 }
 
 /// What an entry of fi_getinfo(3) asks of an endpoint, within what there is.
-///
-/// # Safety
-/// An entry with its attributes, or NULL.
-unsafe fn limits(domain: &Domain, profile: &Profile, info: *const b::fi_info) -> Limits {
+fn limits(domain: &Domain, profile: &Profile, entry: &Wanted) -> Limits {
     let mut limits = Limits {
         tx_size: profile.tx_size,
         rx_size: profile.rx_size,
@@ -68,22 +65,16 @@ unsafe fn limits(domain: &Domain, profile: &Profile, info: *const b::fi_info) ->
         ordered: domain.flavor == Flavor::Rdm,
         tx_op_flags: 0,
     };
-    // SAFETY: the caller's promise.
-    let Some(info) = (unsafe { info.as_ref() }) else {
-        return limits;
-    };
-    // SAFETY: as above.
-    if let Some(tx) = unsafe { info.tx_attr.as_ref() } {
+    if let Some(tx) = &entry.tx {
         if tx.size > 0 {
-            limits.tx_size = tx.size.min(profile.tx_size);
+            limits.tx_size = tx.size;
         }
         limits.ordered &= tx.msg_order & c::FI_ORDER_SAS != 0;
         limits.tx_op_flags = tx.op_flags;
     }
-    // SAFETY: as above.
-    if let Some(rx) = unsafe { info.rx_attr.as_ref() } {
+    if let Some(rx) = &entry.rx {
         if rx.size > 0 {
-            limits.rx_size = rx.size.min(profile.rx_size);
+            limits.rx_size = rx.size;
         }
     }
     limits
@@ -100,8 +91,13 @@ pub(super) unsafe extern "C" fn open(
         let domain = unsafe { domain::of(domain) };
         let (process, flavor) = (domain.process, domain.flavor);
         let profile = Profile::new(flavor, process.generation(), process.config());
-        // SAFETY: fi_endpoint(3): an entry of fi_getinfo(3).
-        let limits = unsafe { limits(domain, &profile, info) };
+        // SAFETY: fi_endpoint(3): an entry of fi_getinfo(3), or NULL.
+        let entry = unsafe { Wanted::read(info) }.ok_or(e::FI_EINVAL)?;
+        // Such as a datagram endpoint: nothing that is not offered is taken for something that is.
+        if !is_offered(&profile, &entry) {
+            return Err(e::FI_ENODATA);
+        }
+        let limits = limits(domain, &profile, &entry);
         let setup = Setup {
             tx: None,
             rx: None,

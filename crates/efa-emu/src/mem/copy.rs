@@ -6,6 +6,8 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io;
 
+use super::pipe;
+
 /// A piece of memory: address and length.
 pub(crate) type Piece = (u64, u64);
 
@@ -91,10 +93,13 @@ impl<'a> Cursor<'a> {
         (count, bytes)
     }
 
-    /// The next piece.
+    /// The next piece that has bytes.
     fn first(&self) -> Option<Piece> {
-        let (addr, len) = self.rest.first()?;
-        Some((addr + self.offset, len - self.offset))
+        let mut offset = self.offset;
+        self.rest.iter().find_map(|(addr, len)| {
+            let behind = core::mem::take(&mut offset);
+            (*len > behind).then(|| (addr + behind, len - behind))
+        })
     }
 }
 
@@ -137,10 +142,10 @@ pub(crate) unsafe fn transfer(
     Ok(())
 }
 
-/// Within this process: by the kernel, or by memmove where it permits no such call (seccomp(2)).
+/// Within this process: by the kernel, or through a pipe where it permits no such call (seccomp(2)).
 ///
 /// # Safety
-/// As [`transfer`], both lists; where the call is permitted the kernel looks at both.
+/// As [`transfer`], both lists; the kernel looks at both.
 unsafe fn own(
     direction: Direction,
     (near, far): (&Cursor<'_>, &Cursor<'_>),
@@ -156,25 +161,29 @@ unsafe fn own(
         }
     }
     // SAFETY: the caller's promise.
-    Ok(unsafe { within(direction, near, far, left) })
+    unsafe { piped(direction, near, far, left) }
 }
 
 /// # Safety
-/// As [`transfer`], both lists.
-unsafe fn within(direction: Direction, near: &Cursor<'_>, far: &Cursor<'_>, left: u64) -> u64 {
+/// As [`own`].
+unsafe fn piped(
+    direction: Direction,
+    near: &Cursor<'_>,
+    far: &Cursor<'_>,
+    left: u64,
+) -> io::Result<u64> {
     let (Some(near), Some(far)) = (near.first(), far.first()) else {
-        return 0;
+        return Ok(0);
     };
     let len = near.1.min(far.1).min(left);
-    let count = usize::try_from(len).unwrap_or(0);
     let (from, into) = match direction {
         Direction::Out => (near.0, far.0),
         Direction::In => (far.0, near.0),
     };
-    let (from, into) = (pointer(from).cast::<u8>(), pointer(into).cast::<u8>());
-    // SAFETY: the caller's promise; memmove, so that a buffer may be sent to itself.
-    unsafe { core::ptr::copy(from, into, count) };
-    len
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    // SAFETY: the caller's promise.
+    let moved = unsafe { pipe::copy(pointer(from), pointer(into), len) }?;
+    Ok(moved as u64)
 }
 
 /// # Safety
@@ -225,7 +234,33 @@ mod tests {
         )
     }
 
-    fn scattered(side: Side) {
+    /// A way of moving bytes within this process.
+    type Way = fn(Direction, (&[Piece], &[Piece]), u64) -> io::Result<()>;
+
+    /// Where the call is permitted, and where it is not.
+    const WAYS: [Way; 3] = [
+        // SAFETY: pieces of tests, or nothing, which the kernel sees.
+        |direction, lists, len| unsafe { transfer(Side::Own, direction, lists, len) },
+        |direction, lists, len| {
+            let own = Side::Process(std::process::id());
+            // SAFETY: as above.
+            unsafe { transfer(own, direction, lists, len) }
+        },
+        |direction, (near, far), len| {
+            let (mut near, mut far) = (Cursor::new(near, 0), Cursor::new(far, 0));
+            let mut left = len;
+            while left > 0 {
+                // SAFETY: as above.
+                let moved = unsafe { piped(direction, &near, &far, left) }?;
+                near.advance(moved);
+                far.advance(moved);
+                left -= moved;
+            }
+            Ok(())
+        },
+    ];
+
+    fn scattered(way: Way) {
         let from: Vec<u8> = (0..100).collect();
         let into = vec![0_u8; 100];
         let (left, right) = from.split_at(33);
@@ -236,31 +271,27 @@ mod tests {
         let local = [piece(left), piece(right)];
         let remote: Vec<Piece> = targets.into_iter().map(piece).collect();
         let mut into = core::hint::black_box(into);
-        // SAFETY: both lists are the vectors above, which nobody else uses.
-        unsafe { transfer(side, Direction::Out, (&local, &remote), 100) }.expect("a copy");
+        way(Direction::Out, (&local, &remote), 100).expect("a copy");
         assert_eq!(into, from);
         into.fill(9);
-        // SAFETY: as above.
-        unsafe { transfer(side, Direction::In, (&local, &remote), 50) }.expect("a copy");
+        way(Direction::In, (&local, &remote), 50).expect("a copy");
         assert_eq!(from[..50], [9; 50]);
         assert_eq!(from[50], 50);
     }
 
     #[test]
     fn pieces_need_not_match() {
-        scattered(Side::Own);
-        scattered(Side::Process(std::process::id()));
+        WAYS.into_iter().for_each(scattered);
     }
 
     #[test]
-    fn where_the_kernel_does_not_help_the_same_happens() {
-        let (from, into) = (core::hint::black_box([1_u8, 2, 3]), [0_u8; 2]);
-        let into = core::hint::black_box(into);
-        let (near, far) = ([piece(&from)], [piece(&into)]);
-        let (near, far) = (Cursor::new(&near, 1), Cursor::new(&far, 0));
-        // SAFETY: both are the arrays above.
-        let moved = unsafe { within(Direction::Out, &near, &far, 9) };
-        assert_eq!((moved, core::hint::black_box(into)), (2, [2, 3]));
+    fn more_than_a_pipe_holds() {
+        let from: Vec<u8> = (0..250).cycle().take(300_000).collect();
+        let into = core::hint::black_box(vec![0_u8; 300_000]);
+        let [.., through_a_pipe] = WAYS;
+        let lists = (&[piece(&from)][..], &[piece(&into)][..]);
+        through_a_pipe(Direction::Out, lists, 300_000).expect("a copy");
+        assert!(core::hint::black_box(into) == from);
     }
 
     /// Of either side, and after some that are there.
@@ -268,16 +299,17 @@ mod tests {
     fn memory_that_is_gone_is_no_signal() {
         let there = vec![1_u8; 3 << 12];
         let nothing = (64, 8);
-        for direction in [Direction::Out, Direction::In] {
-            for (near, far) in [
-                ([piece(&there), nothing], [piece(&there), piece(&there)]),
-                ([piece(&there), piece(&there)], [piece(&there), nothing]),
-            ] {
-                let len = there.len() as u64 + 8;
-                // SAFETY: the vector above, onto itself, or nothing, which the kernel sees.
-                let moved = unsafe { transfer(Side::Own, direction, (&near, &far), len) };
-                let error = moved.expect_err("nothing is there").raw_os_error();
-                assert_eq!(error, Some(libc::EFAULT));
+        for way in WAYS {
+            for direction in [Direction::Out, Direction::In] {
+                for (near, far) in [
+                    ([piece(&there), nothing], [piece(&there), piece(&there)]),
+                    ([piece(&there), piece(&there)], [piece(&there), nothing]),
+                ] {
+                    let len = there.len() as u64 + 8;
+                    let moved = way(direction, (&near, &far), len);
+                    let error = moved.expect_err("nothing is there").raw_os_error();
+                    assert_eq!(error, Some(libc::EFAULT));
+                }
             }
         }
     }

@@ -130,12 +130,14 @@ pub(crate) fn pop(endpoint: &Endpoint) -> Option<Happened> {
 
 /// Starts over at the front if the queue is empty and has come some way: the pages behind need not
 /// become resident, and those in front are warm. The owner only, one thread at a time.
-pub(crate) fn rewind(endpoint: &Endpoint, own_pid: u32) {
+pub(crate) fn rewind(endpoint: &Endpoint, own: u32) {
     const SOME_WAY: u64 = 64;
     if endpoint.event_tail.load(Ordering::Relaxed) < SOME_WAY {
         return;
     }
-    let _held = endpoint.lock.acquire(own_pid);
+    let Some(_held) = endpoint.lock.acquire(own) else {
+        return;
+    };
     let tail = endpoint.event_tail.load(Ordering::Relaxed);
     if endpoint.event_head.load(Ordering::Relaxed) == tail {
         endpoint.event_tail.store(0, Ordering::Relaxed);

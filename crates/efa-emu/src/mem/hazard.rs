@@ -1,7 +1,7 @@
 //! Operations that are using a region now: closing a region waits for them, as deregistration waits
 //! for a device.
 //!
-//! An entry is the user's process (high) and the key (low). Who uses a region announces it first and
+//! An entry is the user (high) and the key (low). Who uses a region announces it first and
 //! looks at the key then; who closes one takes the key away first and looks at the entries then. With
 //! both in one total order, one of the two sees the other.
 
@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::thread::yield_now;
 
 use super::layout::{HAZARDS, Segment};
-use crate::alive::is_at_work;
+use super::presence::is_at_work;
 
 /// The use ends when this goes.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ impl Drop for Announced<'_> {
 }
 
 /// Says that an operation is about to use a key of a segment. `None` if too many do.
-pub(crate) fn announce(segment: &Segment, own_pid: u32, key: u32) -> Option<Announced<'_>> {
-    let entry = (u64::from(own_pid) << 32) | u64::from(key);
+pub(crate) fn announce(segment: &Segment, own: u32, key: u32) -> Option<Announced<'_>> {
+    let entry = (u64::from(own) << 32) | u64::from(key);
     // Start somewhere else for each key: neighbours seldom meet.
     let start = usize::try_from(key.wrapping_mul(0x9e37_79b1) >> 24).unwrap_or(0);
     (0..HAZARDS).find_map(|i| {

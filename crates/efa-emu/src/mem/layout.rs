@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use super::lock::Lock;
 
 /// First word of a segment; the digits count the layout's versions.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu03");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu04");
 
 /// Bits of a key that name the slot of its region; the others are its generation.
 pub(crate) const REGION_BITS: u32 = 18;
@@ -55,6 +55,9 @@ pub(crate) struct Segment {
     pub(crate) asked: AtomicU32,
     /// [`Self::relays`] that have room.
     pub(crate) relays_ready: AtomicU32,
+    /// The owner, as it is among the users of shared memory ([`super::presence`]).
+    pub(crate) user: AtomicU32,
+    pub(crate) padding: AtomicU32,
     /// [`nic_flags`] of the owner's NICs.
     pub(crate) nics: [AtomicU32; NICS],
     pub(crate) hazards: [AtomicU64; HAZARDS],

@@ -7,14 +7,14 @@ use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::thread::yield_now;
 
-use crate::alive::is_running;
+use super::presence::{is_at_work, is_there};
 
 /// Attempts without giving the processor away.
 const SPINS: u32 = 64;
-/// Attempts between two looks at whether the holder lives.
-const PATIENCE: u32 = 4096;
+/// Attempts between two looks at whether the holder lives, and works.
+const PATIENCE: u32 = 1024;
 
-/// 0, or the process that holds it.
+/// 0, or the user that holds it ([`super::presence`]).
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(crate) struct Lock(AtomicU32);
@@ -24,23 +24,27 @@ pub(crate) struct Lock(AtomicU32);
 pub(crate) struct Held<'a>(&'a Lock);
 
 impl Lock {
-    /// Waits for the lock, or takes it from a process that died with it.
-    pub(crate) fn acquire(&self, own_pid: u32) -> Held<'_> {
+    /// Waits for the lock, or takes it from a process that died with it. `None` if the holder is stopped
+    /// (SIGSTOP): it may go on at any time, or never, so what needs the lock is to be tried again later.
+    pub(crate) fn acquire(&self, own: u32) -> Option<Held<'_>> {
         let mut attempts = 0_u32;
         loop {
-            let taken =
-                self.0
-                    .compare_exchange_weak(0, own_pid, Ordering::Acquire, Ordering::Relaxed);
+            let taken = self
+                .0
+                .compare_exchange_weak(0, own, Ordering::Acquire, Ordering::Relaxed);
             let Err(holder) = taken else {
-                return Held(self);
+                return Some(Held(self));
             };
             attempts = attempts.wrapping_add(1);
-            if holder != 0 && attempts % PATIENCE == 0 && !is_running(holder) {
+            if holder != 0 && attempts % PATIENCE == 0 && !is_at_work(holder) {
+                if is_there(holder) {
+                    return None;
+                }
                 let robbed =
                     self.0
-                        .compare_exchange(holder, own_pid, Ordering::Acquire, Ordering::Relaxed);
+                        .compare_exchange(holder, own, Ordering::Acquire, Ordering::Relaxed);
                 if robbed.is_ok() {
-                    return Held(self);
+                    return Some(Held(self));
                 }
             }
             if attempts < SPINS {
@@ -71,7 +75,7 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..1000 {
-                        let _held = lock.acquire(own);
+                        let _held = lock.acquire(own).expect("nobody is stopped");
                         let now = counter.load(Ordering::Relaxed);
                         counter.store(now + 1, Ordering::Relaxed);
                     }
@@ -87,7 +91,27 @@ mod tests {
         let pid = child.id();
         child.wait().expect("wait");
         let lock = Lock(AtomicU32::new(pid));
-        drop(lock.acquire(std::process::id()));
+        assert!(lock.acquire(std::process::id()).is_some());
         assert_eq!(lock.0.into_inner(), 0);
+    }
+
+    #[test]
+    fn the_stopped_hold_nobody_up() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .expect("sleep");
+        let stopped = std::process::Command::new("kill")
+            .args(["-STOP", &child.id().to_string()])
+            .status();
+        assert!(stopped.expect("kill").success());
+        while is_at_work(child.id()) {
+            yield_now();
+        }
+        let lock = Lock(AtomicU32::new(child.id()));
+        assert!(lock.acquire(std::process::id()).is_none());
+        child.kill().expect("kill");
+        child.wait().expect("wait");
+        assert!(lock.acquire(std::process::id()).is_some());
     }
 }

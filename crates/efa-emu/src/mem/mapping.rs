@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::layout::{MAGIC, Segment};
-use super::room;
+use super::{presence, room};
 use crate::alive::Incarnation;
 
 /// A mapped segment.
@@ -68,11 +68,11 @@ pub(crate) fn random() -> io::Result<u64> {
     }
 }
 
-/// Creates the segment of this process, and removes those of the dead.
+/// Creates the segment of this process, which is such a user ([`presence`]), and removes those of the dead.
 ///
 /// # Errors
 /// The directory cannot be written, or has no room.
-pub(crate) fn create(dir: &Path) -> io::Result<(u64, PathBuf, Mapping)> {
+pub(crate) fn create(dir: &Path, user: u32) -> io::Result<(u64, PathBuf, Mapping)> {
     remove_stale(dir);
     let (id, own) = (random()?, Incarnation::own());
     // Whole before it has its name: a peer, or who removes stale ones, never sees half of it.
@@ -91,6 +91,7 @@ pub(crate) fn create(dir: &Path) -> io::Result<(u64, PathBuf, Mapping)> {
         .inspect(|mapping| {
             mapping.pid.store(own.pid, Ordering::Relaxed);
             mapping.started.store(own.started, Ordering::Relaxed);
+            mapping.user.store(user, Ordering::Relaxed);
             mapping.magic.store(MAGIC, Ordering::Release);
         })
         .and_then(|mapping| fs::rename(&unfinished, &path).map(|()| mapping));
@@ -183,10 +184,14 @@ pub(crate) fn remove_stale(dir: &Path) {
         let Some(name) = name.to_str().and_then(|name| name.strip_prefix(&prefix)) else {
             continue;
         };
-        let owner = owner_of_unfinished(name)
-            .or_else(|| open_file(&entry.path()).map(|segment| owner(&segment)));
+        let unfinished = owner_of_unfinished(name).map(Incarnation::is_alive);
+        let finished = || {
+            let segment = open_file(&entry.path())?;
+            let user = segment.user.load(Ordering::Relaxed);
+            Some(owner(&segment).is_alive() && presence::is_in(dir, user))
+        };
         // One that cannot be opened is of another layout, or not ours to judge.
-        let is_stale = owner.is_some_and(|owner| !owner.is_alive());
+        let is_stale = unfinished.or_else(finished) == Some(false);
         if is_stale {
             drop(fs::remove_file(entry.path()));
         }
@@ -200,7 +205,7 @@ mod tests {
     #[test]
     fn a_peer_sees_what_the_owner_wrote() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (id, path, own) = create(dir.path()).expect("a segment");
+        let (id, path, own) = create(dir.path(), std::process::id()).expect("a segment");
         own.known[3].store(7, Ordering::Relaxed);
         let peer = open(dir.path(), id).expect("the segment");
         assert_eq!(peer.known[3].load(Ordering::Relaxed), 7);
@@ -212,7 +217,7 @@ mod tests {
     #[test]
     fn what_the_dead_left_is_removed() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (_, stale, mapping) = create(dir.path()).expect("a segment");
+        let (_, stale, mapping) = create(dir.path(), std::process::id()).expect("a segment");
         mapping.started.store(1, Ordering::Relaxed);
         let foreign = dir.path().join("efa-emu-of-somebody-else");
         fs::write(&foreign, "x").expect("a file");
@@ -226,7 +231,7 @@ mod tests {
         fs::write(&dead, "x").expect("a file");
         crate::sweep(dir.path());
         assert!(!stale.exists() && !dead.exists());
-        let (_, path, _mapping) = create(dir.path()).expect("a segment");
+        let (_, path, _mapping) = create(dir.path(), std::process::id()).expect("a segment");
         assert!(!living.exists() && path.exists() && foreign.exists());
         fs::write(&living, "x").expect("a file");
         remove_stale(dir.path());

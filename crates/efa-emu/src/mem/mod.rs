@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `layout` | the segment: header, regions, who is known to whom, endpoints |
+//! | `presence` | who is there, as the kernel's locks say |
 //! | `lock` | a spin lock that survives the death of its holder |
 //! | `mapping` | creating, finding and cleaning up segments |
 //! | `room` | pages get their room before they are touched |
@@ -13,6 +14,7 @@
 //! | `unexpected` | messages that came before their receives |
 //! | `events` | what happened to an endpoint because of its peers |
 //! | `copy` | moving bytes between processes |
+//! | `pipe` | moving bytes within a process where that call is forbidden |
 //! | `relay` | moving bytes where the system permits no direct copy |
 
 pub(crate) mod copy;
@@ -22,6 +24,8 @@ pub(crate) mod known;
 pub(crate) mod layout;
 pub(crate) mod lock;
 pub(crate) mod mapping;
+mod pipe;
+pub(crate) mod presence;
 pub(crate) mod receives;
 pub(crate) mod regions;
 pub(crate) mod relay;

@@ -9,9 +9,9 @@ use std::io;
 use super::copy::{Piece, total};
 use super::events;
 use super::layout::{Endpoint, RECEIVE_IOV, RECEIVES, Receive, Receives};
+use super::presence::{NOBODY, is_there};
 use super::regions::LIVE;
 use super::room::reserve;
-use crate::alive::is_running;
 
 /// States of a place.
 pub(crate) mod state {
@@ -222,17 +222,17 @@ pub(crate) fn fits(endpoint: &Endpoint, which: Queue, place: u64, tag: u64) -> b
 }
 
 /// Claims the first receive that fits a tag (any, if untagged). Under the endpoint's lock.
-pub(crate) fn claim(endpoint: &Endpoint, which: Queue, tag: u64, own_pid: u32) -> Option<Claim> {
+pub(crate) fn claim(endpoint: &Endpoint, which: Queue, tag: u64, own: u32) -> Option<Claim> {
     let mut waiting = waiting(endpoint, which);
     let place = waiting.find(|place| fits(endpoint, which, *place, tag))?;
-    Some(claim_at(endpoint, which, place, own_pid))
+    Some(claim_at(endpoint, which, place, own))
 }
 
 /// Claims a receive that waits. Under the endpoint's lock.
-pub(crate) fn claim_at(endpoint: &Endpoint, which: Queue, place: u64, own_pid: u32) -> Claim {
+pub(crate) fn claim_at(endpoint: &Endpoint, which: Queue, place: u64, own: u32) -> Claim {
     let queue = queue(endpoint, which);
     let entry = entry(queue, place);
-    entry.claimer.store(own_pid, Ordering::Relaxed);
+    entry.claimer.store(own, Ordering::Relaxed);
     entry.state.store(state::CLAIMED, Ordering::Release);
     advance(queue);
     at(endpoint, which, place)
@@ -271,6 +271,13 @@ pub(crate) fn unclaim(endpoint: &Endpoint, claim: &Claim) {
     if entry(queue, claim.place).state.load(Ordering::Acquire) == state::CLAIMED {
         put_back(endpoint, queue, claim.place);
     }
+}
+
+/// Gives a claim up without the lock: to its owner it is one of the dead.
+pub(crate) fn leave(endpoint: &Endpoint, claim: &Claim) {
+    entry(queue(endpoint, claim.queue), claim.place)
+        .claimer
+        .store(NOBODY, Ordering::Relaxed);
 }
 
 /// A receive waits again, before those that wait, and perhaps for a message that is there already.
@@ -322,7 +329,7 @@ pub(crate) fn restore(endpoint: &Endpoint) -> bool {
             if entry.state.load(Ordering::Acquire) != state::CLAIMED {
                 continue;
             }
-            if is_running(entry.claimer.load(Ordering::Relaxed)) {
+            if is_there(entry.claimer.load(Ordering::Relaxed)) {
                 in_use = true;
             } else {
                 put_back(endpoint, queue, place);
@@ -366,7 +373,7 @@ mod tests {
 
     fn endpoint(depth: usize) -> (tempfile::TempDir, Mapping) {
         let dir = tempfile::tempdir().expect("a directory");
-        let (_, _, segment) = mapping::create(dir.path()).expect("a segment");
+        let (_, _, segment) = mapping::create(dir.path(), std::process::id()).expect("a segment");
         reset(&segment.endpoints[3], depth);
         (dir, segment)
     }
@@ -415,7 +422,7 @@ mod tests {
         finish(endpoint, &second);
         unclaim(endpoint, &second);
         assert_eq!(claim().posted.context, 2);
-        assert!(!restore(endpoint) || is_running(1));
+        assert!(!restore(endpoint) || is_there(1));
     }
 
     #[test]

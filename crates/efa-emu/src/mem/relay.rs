@@ -7,10 +7,10 @@ use core::sync::atomic::Ordering;
 use super::copy::{Direction, Piece, Side, transfer};
 use super::hazard;
 use super::layout::{RELAY_BYTES, Relay, Segment};
+use super::presence::is_there;
 use super::receives::{Queue, is_claimed_by};
 use super::regions::{LIVE, Use, allows};
 use super::room;
-use crate::alive::is_running;
 
 /// Stages of a relay.
 mod stage {
@@ -66,12 +66,7 @@ pub(crate) struct Copy<'a> {
 ///
 /// # Safety
 /// The local pieces are memory that may be read (out) or written (in) now.
-pub(crate) unsafe fn step(
-    segment: &Segment,
-    own_pid: u32,
-    under: &mut Under,
-    copy: &Copy<'_>,
-) -> Step {
+pub(crate) unsafe fn step(segment: &Segment, own: u32, under: &mut Under, copy: &Copy<'_>) -> Step {
     if let Some((slot, bytes)) = under.slot {
         let relay = &segment.relays[slot];
         match relay.stage.load(Ordering::Acquire) {
@@ -100,14 +95,14 @@ pub(crate) unsafe fn step(
         return Step::Done;
     }
     // SAFETY: the caller's promise.
-    unsafe { ask(segment, own_pid, under, copy) }
+    unsafe { ask(segment, own, under, copy) }
 }
 
 /// Asks for the next bytes, if a slot is free. Refused where those to be sent are not there.
 ///
 /// # Safety
 /// As [`step`].
-unsafe fn ask(segment: &Segment, own_pid: u32, under: &mut Under, copy: &Copy<'_>) -> Step {
+unsafe fn ask(segment: &Segment, own: u32, under: &mut Under, copy: &Copy<'_>) -> Step {
     let room = RELAY_BYTES as u64;
     // One piece of the owner's at a time.
     let rest = sub(copy.remote, under.moved, copy.len - under.moved);
@@ -118,7 +113,7 @@ unsafe fn ask(segment: &Segment, own_pid: u32, under: &mut Under, copy: &Copy<'_
     let free = |relay: &&Relay| {
         relay
             .user
-            .compare_exchange(0, own_pid, Ordering::Acquire, Ordering::Relaxed)
+            .compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     };
     let ready = || room::ready(&segment.relays, &segment.relays_ready);
@@ -226,7 +221,7 @@ unsafe fn move_bytes(relay: &Relay, direction: Direction, local: &[Piece], len: 
 }
 
 /// The owner's part: serves what peers asked for. One thread at a time.
-pub(crate) fn serve(segment: &Segment, own_pid: u32) {
+pub(crate) fn serve(segment: &Segment, own: u32) {
     if segment.asked.load(Ordering::Relaxed) == 0 {
         return;
     }
@@ -238,12 +233,12 @@ pub(crate) fn serve(segment: &Segment, own_pid: u32) {
         }
         let asked = relay.stage.load(Ordering::Acquire);
         if !matches!(asked, stage::PUT | stage::GET) {
-            if asked == stage::ABANDONED || !is_running(user) {
+            if asked == stage::ABANDONED || !is_there(user) {
                 release(relay);
             }
             continue;
         }
-        let served = serve_one(segment, own_pid, relay, asked);
+        let served = serve_one(segment, own, relay, asked);
         let answer = if served { stage::DONE } else { stage::REFUSED };
         // Somebody who gave up meanwhile left the slot to us.
         let told =
@@ -256,7 +251,7 @@ pub(crate) fn serve(segment: &Segment, own_pid: u32) {
     }
 }
 
-fn serve_one(segment: &Segment, own_pid: u32, relay: &Relay, asked: u32) -> bool {
+fn serve_one(segment: &Segment, own: u32, relay: &Relay, asked: u32) -> bool {
     let (addr, len) = (
         relay.addr.load(Ordering::Relaxed),
         relay.len.load(Ordering::Relaxed),
@@ -283,7 +278,7 @@ fn serve_one(segment: &Segment, own_pid: u32, relay: &Relay, asked: u32) -> bool
     } else {
         let key = key & !LIVE;
         let short = u32::try_from(key).unwrap_or(0);
-        let Some(announced) = hazard::announce(segment, own_pid, short) else {
+        let Some(announced) = hazard::announce(segment, own, short) else {
             return false;
         };
         _in_use = announced;

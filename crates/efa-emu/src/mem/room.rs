@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn what_cannot_be_touched_is_an_error() {
         let dir = tempfile::tempdir().expect("a directory");
-        let (_, path, segment) = mapping::create(dir.path()).expect("a segment");
+        let (_, path, segment) =
+            mapping::create(dir.path(), std::process::id()).expect("a segment");
         reserve(&segment.blocks[..2]).expect("room");
         let count = AtomicU32::new(0);
         assert!(ready(&segment.blocks, &count).is_empty());

@@ -55,6 +55,35 @@ fn efa_direct_where_no_direct_copy_is_permitted() {
 }
 
 #[test]
+fn efa_where_the_calls_are_forbidden() {
+    all(Fabric::Rdm, Place::Processes, Copies::Forbidden);
+}
+
+#[test]
+fn efa_within_a_process_where_the_calls_are_forbidden() {
+    all(Fabric::Rdm, Place::Threads, Copies::Forbidden);
+}
+
+#[test]
+fn efa_direct_where_the_calls_are_forbidden() {
+    all(Fabric::Direct, Place::Processes, Copies::Forbidden);
+}
+
+#[test]
+fn a_peer_that_becomes_another_program() {
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        with("becomes_another_program", fabric, &[]);
+    }
+}
+
+#[test]
+fn a_peer_that_is_stopped_anywhere() {
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        with("stopped_anywhere", fabric, &[]);
+    }
+}
+
+#[test]
 fn a_dead_peer() {
     for fabric in [Fabric::Rdm, Fabric::Direct] {
         with("dead_peer", fabric, &[]);

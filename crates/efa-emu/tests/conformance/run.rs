@@ -35,12 +35,18 @@ pub(crate) enum Place {
 pub(crate) enum Copies {
     Direct,
     Relayed,
+    /// As relayed, and within the process neither: seccomp(2) forbids the calls.
+    Forbidden,
 }
 
 /// Every rule in one case.
 pub(crate) fn all(fabric: Fabric, place: Place, copies: Copies) {
-    let cma = if copies == Copies::Direct { "1" } else { "0" };
-    run("all", fabric, place, &[("EFA_EMU_CMA", cma)]);
+    let set: &[_] = match copies {
+        Copies::Direct => &[],
+        Copies::Relayed => &[("EFA_EMU_CMA", "0")],
+        Copies::Forbidden => &[("EFA_TEST_FORBID", "1")],
+    };
+    run("all", fabric, place, set);
 }
 
 /// One of the rules that need a case of their own, between processes.
@@ -99,6 +105,9 @@ pub(crate) fn child() {
     let Some(wanted) = variable("EFA_TEST_RULES") else {
         return;
     };
+    if variable("EFA_TEST_FORBID").is_some() {
+        forbid_copies();
+    }
     let fabric = match variable("EFA_TEST_FABRIC").as_deref() {
         Some("efa") => Fabric::Rdm,
         _ => Fabric::Direct,
@@ -124,6 +133,39 @@ pub(crate) fn child() {
         }
         None => panic!("no side"),
     }
+}
+
+/// Has the system refuse process_vm_readv(2) and process_vm_writev(2), as containers do: for this thread,
+/// and for those that it starts.
+fn forbid_copies() {
+    let code = |code: u32| u16::try_from(code).expect("a code");
+    let (load, equal, answer) = (
+        code(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS),
+        code(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K),
+        code(libc::BPF_RET | libc::BPF_K),
+    );
+    let step = |code, k, jt, jf| libc::sock_filter { code, jt, jf, k };
+    let call = |number: libc::c_long| u32::try_from(number).expect("a number");
+    let refused = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::EPERM).expect("a number");
+    let mut filter = [
+        // seccomp(2): the number of the call is the first word.
+        step(load, 0, 0, 0),
+        step(equal, call(libc::SYS_process_vm_readv), 2, 0),
+        step(equal, call(libc::SYS_process_vm_writev), 1, 0),
+        step(answer, libc::SECCOMP_RET_ALLOW, 0, 0),
+        step(answer, refused, 0, 0),
+    ];
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).expect("a length"),
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: prctl(2), PR_SET_NO_NEW_PRIVS: numbers only.
+    let code = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+    assert_eq!(code, 0);
+    let mode = libc::SECCOMP_MODE_FILTER;
+    // SAFETY: prctl(2), PR_SET_SECCOMP: a filter of that length.
+    let code = unsafe { libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program) };
+    assert_eq!(code, 0);
 }
 
 /// Plays one side. Who fails takes the other one along: the link breaks.

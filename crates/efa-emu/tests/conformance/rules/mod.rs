@@ -3,6 +3,8 @@
 mod access;
 mod attributes;
 mod ends;
+mod entries;
+mod halts;
 mod messages;
 mod options;
 mod order;
@@ -25,6 +27,7 @@ macro_rules! rules {
 pub(crate) const ALL: &[Rule] = rules! {
     attributes: what_the_entry_says what_the_nic_says hints_that_do_not_fit
         hints_choose_the_fabric names_and_vectors;
+    entries: entries_that_were_not_given hints_with_holes;
     access: written_with_immediate written_in_silence read_back nothing_at_all
         bad_remote_keys bad_local_keys gone_behind_its_region no_regions strangers scattered large
         to_itself;
@@ -42,6 +45,7 @@ pub(crate) const ALL: &[Rule] = rules! {
 /// Those that need a case of their own.
 pub(crate) const EXTRA: &[Rule] = rules! {
     ends: dead_peer dies_in_the_middle;
+    halts: becomes_another_program stopped_anywhere;
     order: a_fixed_program;
     options: options_by_generation solicited_immediates;
 };
