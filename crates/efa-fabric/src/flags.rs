@@ -1,6 +1,11 @@
 //! The bit sets of libfabric as types. Bits that this crate has no name for are kept.
+//!
+//! [`Caps`], [`Mode`] and [`MrMode`] are shown (`Display`) by the names that libfabric's documentation and
+//! `fi_info(1)` have for them.
 
-use bitflags::bitflags;
+use core::fmt;
+
+use bitflags::{Flags, bitflags};
 use ofi_sys::consts as c;
 
 bitflags! {
@@ -160,5 +165,66 @@ bitflags! {
         const RECV = c::FI_RECV;
         /// Only operations posted with [`PostFlags::COMPLETION`] report success.
         const SELECTIVE = c::FI_SELECTIVE_COMPLETION;
+    }
+}
+
+/// Libfabric's names of what is set, with `|` between; what has none here as a number, and nothing as 0.
+fn show<B: Flags<Bits: fmt::LowerHex>>(
+    set: &B,
+    prefix: &str,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let mut names = set.iter_names();
+    let mut between = "";
+    for (name, _) in names.by_ref() {
+        write!(f, "{between}{prefix}{name}")?;
+        between = "|";
+    }
+    let rest = names.remaining();
+    if rest.is_empty() && !between.is_empty() {
+        return Ok(());
+    }
+    if rest.is_empty() {
+        return f.write_str("0");
+    }
+    write!(f, "{between}{:#x}", rest.bits())
+}
+
+impl fmt::Display for Caps {
+    /// `FI_MSG|FI_RMA`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self, "FI_", f)
+    }
+}
+
+impl fmt::Display for Mode {
+    /// `FI_CONTEXT|FI_CONTEXT2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self, "FI_", f)
+    }
+}
+
+impl fmt::Display for MrMode {
+    /// `FI_MR_VIRT_ADDR|FI_MR_PROV_KEY`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show(self, "FI_MR_", f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Caps, Mode, MrMode};
+
+    #[test]
+    fn bits_are_shown_by_libfabrics_names() {
+        let caps = Caps::MSG | Caps::RMA | Caps::HMEM | Caps::LOCAL_COMM;
+        assert_eq!(caps.to_string(), "FI_MSG|FI_RMA|FI_HMEM|FI_LOCAL_COMM");
+        assert_eq!(Caps::empty().to_string(), "0");
+        let unknown = Caps::TAGGED | Caps::from_bits_retain(1 << 41);
+        assert_eq!(unknown.to_string(), "FI_TAGGED|0x20000000000");
+        assert_eq!(Mode::MSG_PREFIX.to_string(), "FI_MSG_PREFIX");
+        let modes = MrMode::BASIC | MrMode::ENDPOINT;
+        assert_eq!(modes.to_string(), "FI_MR_BASIC|FI_MR_ENDPOINT");
+        assert_eq!(MrMode::from_bits_retain(1 << 20).to_string(), "0x100000");
     }
 }

@@ -1,6 +1,7 @@
 //! What to ask libfabric for.
 
 use core::ffi::CStr;
+use core::fmt;
 use core::ptr;
 use std::ffi::CString;
 
@@ -185,7 +186,7 @@ impl Hints {
             )
         };
         check("fi_getinfo", code)
-            .map_err(|error| error.with(format_args!("API {version}, {self:?}")))?;
+            .map_err(|error| error.with(format_args!("API {version}, {self}")))?;
         // SAFETY: fi_getinfo succeeded, so `head` is a list of this library that we must free.
         unsafe { InfoList::from_raw(library, head) }
             .ok_or_else(|| FabricError::new("fi_getinfo", Errno::ENODATA).with("an empty list"))
@@ -210,5 +211,23 @@ impl Hints {
         });
         info.edit_rx(|rx| rx.msg_order = self.msg_order);
         Ok(())
+    }
+}
+
+impl fmt::Display for Hints {
+    /// What makes a difference, in libfabric's words: for errors.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "caps {}, mr_mode {}", self.caps, self.mr_mode)?;
+        for (what, name) in [("provider", &self.provider), ("source", &self.source)] {
+            if let Some(name) = name {
+                write!(f, ", {what} {}", name.to_string_lossy())?;
+            }
+        }
+        let sizes = [("CQ data", self.cq_data_size), ("keys", self.mr_key_size)];
+        for (what, bytes) in sizes.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            write!(f, ", {what} of {bytes} bytes")?;
+        }
+        let formats = (self.addr_format != c::FI_FORMAT_UNSPEC).then_some(self.addr_format);
+        formats.map_or(Ok(()), |format| write!(f, ", address format {format}"))
     }
 }

@@ -145,10 +145,20 @@ impl InfoBuf {
         self.edit_tx(|tx| tx.op_flags = flags);
     }
 
-    /// Sets the capabilities; only taking some away makes sense.
-    pub fn set_caps(&mut self, caps: Caps) {
-        let (mode, format) = (self.mode(), self.addr_format());
-        self.set_root(caps, mode, format);
+    /// Leaves of the capabilities these, for the endpoint, either direction and the domain, and of the rules
+    /// of registration none for device memory that is not among them. What is left is what hints that name
+    /// them would have brought: for an entry of a query that named none (caps 0), which shows all that a
+    /// provider has.
+    pub fn retain_caps(&mut self, caps: Caps) {
+        let (kept, mode, format) = (self.caps() & caps, self.mode(), self.addr_format());
+        let bits = caps.bits();
+        self.set_root(kept, mode, format);
+        self.edit_tx(|tx| tx.caps &= bits);
+        self.edit_rx(|rx| rx.caps &= bits);
+        self.edit_domain(|domain| domain.caps &= bits);
+        if !kept.contains(Caps::HMEM) {
+            self.edit_domain(|domain| domain.mr_mode &= !MrMode::HMEM.bits());
+        }
     }
 }
 

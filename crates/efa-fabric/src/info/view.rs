@@ -314,6 +314,12 @@ impl Info {
         field!(self, tx_attr, msg_order, 0)
     }
 
+    /// Ordering between operations of the receive side, FI_ORDER_* bits.
+    #[must_use]
+    pub fn rx_msg_order(&self) -> u64 {
+        field!(self, rx_attr, msg_order, 0)
+    }
+
     /// Traffic class of the transmit side, FI_TC_*.
     #[must_use]
     pub fn traffic_class(&self) -> u32 {
