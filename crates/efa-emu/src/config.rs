@@ -4,6 +4,8 @@ use core::time::Duration;
 use std::env::VarError;
 use std::path::PathBuf;
 
+use ofi_sys::consts as c;
+
 use crate::generation::Generation;
 use crate::mem::layout::RECEIVES;
 use crate::plan::Plan;
@@ -50,9 +52,21 @@ pub(crate) struct Config {
     pub(crate) cq_size: usize,
     /// Only these NICs are shown, by name.
     pub(crate) interfaces: Option<Vec<String>>,
+    /// Capabilities that the NICs do without, as devices and hosts of some kinds do.
+    pub(crate) lacks: u64,
     /// How long an operation to a dead peer takes to fail.
     pub(crate) dead_after: Duration,
 }
+
+/// What can be lacking, by its name in `EFA_EMU_LACKS`.
+const LACKING: [(&str, u64); 3] = [
+    ("hmem", c::FI_HMEM),
+    ("tagged", c::FI_TAGGED),
+    (
+        "rma",
+        c::FI_RMA | c::FI_READ | c::FI_WRITE | c::FI_REMOTE_READ | c::FI_REMOTE_WRITE,
+    ),
+];
 
 /// Looks a variable up; unset and empty are the same.
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -98,12 +112,23 @@ impl Config {
             interfaces: lookup("FI_EFA_IFACE")
                 .filter(|list| list != "all")
                 .map(|list| list.split(',').map(ToOwned::to_owned).collect()),
+            lacks: lacks(lookup)?,
             dead_after: Duration::from_millis(
                 parsed(lookup, "EFA_EMU_DEAD_MS", "milliseconds")?.unwrap_or(20),
             ),
         };
         Ok(config)
     }
+}
+
+fn lacks(lookup: Lookup<'_>) -> Result<u64, String> {
+    let text = lookup("EFA_EMU_LACKS").unwrap_or_default();
+    let mut words = text.split(',').filter(|word| !word.is_empty());
+    words.try_fold(0, |bits, word| {
+        let known = LACKING.iter().find(|(name, _)| *name == word);
+        let known = known.ok_or_else(|| wrong("EFA_EMU_LACKS", word, "hmem, tagged or rma"))?;
+        Ok(bits | known.1)
+    })
 }
 
 fn wrong(name: &str, value: &str, expected: &str) -> String {
@@ -204,6 +229,7 @@ mod tests {
             ("FI_EFA_IFACE", "a,b"),
             ("FI_EFA_TX_SIZE", "5000"),
             ("FI_EFA_RX_SIZE", "8192"),
+            ("EFA_EMU_LACKS", "hmem,tagged"),
         ])
         .unwrap();
         assert_eq!(config.shape.nics().len(), 2);
@@ -211,6 +237,7 @@ mod tests {
         assert_eq!(config.process, "3");
         assert!(!config.direct_copies);
         assert_eq!((config.tx_size, config.rx_size), (5000, 8192));
+        assert_eq!(config.lacks, c::FI_HMEM | c::FI_TAGGED);
         assert_eq!(config.interfaces.unwrap(), ["a", "b"]);
     }
 
@@ -222,6 +249,7 @@ mod tests {
             ("EFA_EMU_NICS", "65"),
             ("EFA_EMU_CMA", "maybe"),
             ("EFA_EMU_GENERATION", "new"),
+            ("EFA_EMU_LACKS", "hmem,money"),
             ("EFA_EMU_PLAN", "@/no/such/file"),
             ("EFA_EMU_PLAN", "lose nic=7"),
             ("FI_EFA_TX_SIZE", "0"),

@@ -62,7 +62,11 @@ pub(crate) fn fit(profile: &Profile, wanted: Option<&Wanted>) -> Option<Fitted> 
         tclass: [0; 2],
     };
     let Some(wanted) = wanted else {
-        return Some(default);
+        return Some(Fitted {
+            caps: profile.caps & !c::FI_HMEM,
+            mr_mode: profile.mr_mode & !c::FI_MR_HMEM,
+            ..default
+        });
     };
     let name = |wanted: Option<&std::ffi::CString>, is: &core::ffi::CStr| {
         wanted.is_none_or(|wanted| wanted.as_c_str() == is)
@@ -90,10 +94,10 @@ pub(crate) fn fit(profile: &Profile, wanted: Option<&Wanted>) -> Option<Fitted> 
     ))
 }
 
-/// What was asked for, with what that implies.
+/// What was asked for, with what that implies. Device memory is there for who asks for it only.
 fn answered_caps(offered: u64, wanted: u64) -> u64 {
     if wanted & !SECONDARY == 0 {
-        return offered;
+        return offered & !c::FI_HMEM;
     }
     let mut caps = wanted | SECONDARY;
     let messages = c::FI_MSG | c::FI_TAGGED;
@@ -274,6 +278,31 @@ mod tests {
         assert_eq!(fit(&direct, Some(&wanted(caps, 0, MODERN | LOCAL))), None);
         let unregistered = wanted(caps, c::FI_CONTEXT2, MODERN);
         assert_eq!(fit(&direct, Some(&unregistered)), None);
+    }
+
+    #[test]
+    fn who_names_nothing_is_shown_all_but_device_memory() {
+        let direct = profile(Flavor::Direct);
+        let rdm = profile(Flavor::Rdm);
+        let shown = fit(&rdm, None).expect("anything");
+        assert_eq!(shown.caps, rdm.caps & !c::FI_HMEM);
+        assert_eq!(shown.mr_mode, MODERN);
+        let agreed = MODERN | LOCAL | c::FI_MR_HMEM;
+        let any = wanted(0, c::FI_CONTEXT2, agreed);
+        for (profile, modes) in [(rdm, MODERN), (direct, MODERN | LOCAL)] {
+            let fitted = fit(&profile, Some(&any)).expect("anything");
+            assert_eq!(fitted.caps, profile.caps & !c::FI_HMEM);
+            assert_eq!(fitted.mr_mode, modes);
+        }
+        let asked = wanted(c::FI_MSG | c::FI_HMEM, 0, agreed);
+        let fitted = fit(&rdm, Some(&asked)).expect("it has device memory");
+        assert_ne!(fitted.caps & c::FI_HMEM, 0);
+        // Where there is none, nobody gets any.
+        let poor = Profile {
+            caps: rdm.caps & !c::FI_HMEM,
+            ..rdm
+        };
+        assert_eq!(fit(&poor, Some(&asked)), None);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Profile {
             inject_msg: 4096,
             inject_rma: 32,
         };
-        match flavor {
+        let mut profile = match flavor {
             Flavor::Rdm => rdm,
             Flavor::Direct => Self {
                 caps: BASE_CAPS | c::FI_HMEM,
@@ -137,6 +137,8 @@ impl Profile {
                 inject_rma: 32,
                 ..rdm
             },
-        }
+        };
+        profile.caps &= !config.lacks;
+        profile
     }
 }
