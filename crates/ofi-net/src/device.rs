@@ -20,7 +20,7 @@ use crate::startup::{Phase, Startup};
 use crate::topology::Topology;
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
-use efa_fabric::{Caps, Info, InfoBuf, Library};
+use efa_fabric::{Info, InfoBuf, Library};
 use ofi_rdma::{CommKey, EpName};
 use ofi_topo::DeviceGroup;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,13 +46,6 @@ pub(crate) struct Devices {
 }
 
 impl Devices {
-    /// Whether they were chosen from a list for both protocols of a provider that may have another fabric
-    /// for RDMA alone: EFA, whose two fabrics cannot talk to each other (decision 15).
-    pub(crate) fn may_be_another_fabric(&self) -> bool {
-        let mut rails = self.list.iter().flat_map(|device| &device.rails);
-        rails.any(|info| efa::is_efa(info) && info.caps().contains(Caps::TAGGED))
-    }
-
     /// Tries whether RDMA works on the first NIC, where that is not sure, and learns what only an endpoint
     /// tells. The NICs are of one provider and alike, so that one speaks for all.
     ///

@@ -10,6 +10,7 @@ use crate::config::{Config, Protocol};
 use crate::device::{Device, Devices};
 use crate::error::{Code, NetError};
 use crate::log::{self, Held, Log, Subsys};
+use crate::select;
 use crate::sendrecv::SendRecv;
 use crate::startup::{Phase, Startup};
 use efa_fabric::Library;
@@ -51,14 +52,7 @@ pub(crate) fn discover(
         startup,
         log,
     };
-    let (mut found, why) = match decided(config) {
-        Some((Protocol::Rdma, why)) => (finder.rdma(false, &**log).map(Found::Rdma)?, why),
-        Some((Protocol::SendRecv, why)) => {
-            let found = finder.sendrecv(false, &**log);
-            (found.map(Found::SendRecv)?, why)
-        }
-        None => finder.by_nics()?,
-    };
+    let (mut found, why) = finder.find().inspect_err(|_| select::forget())?;
     if let Found::Rdma(devices) = &mut found {
         startup.time(Phase::Devices, || devices.probe(config))?;
     }
@@ -100,6 +94,18 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
+    /// Devices of the protocol that is decided, or of the one that the NICs decide for; and why.
+    fn find(&mut self) -> Result<(Found, String), NetError> {
+        let log = &**self.log;
+        match decided(self.config) {
+            Some((Protocol::Rdma, why)) => Ok((Found::Rdma(self.rdma(false, log)?), why)),
+            Some((Protocol::SendRecv, why)) => {
+                Ok((Found::SendRecv(self.sendrecv(false, log)?), why))
+            }
+            None => self.by_nics(),
+        }
+    }
+
     fn rdma(&mut self, open: bool, log: &dyn Log) -> Result<Devices, NetError> {
         Device::discover((self.config, open), self.library, self.startup, log)
     }
@@ -114,17 +120,12 @@ impl Finder<'_> {
         let log = self.log;
         // What is looked at for both protocols would be told of twice.
         let (first, second) = (Held::new(&**log), Held::new(&**log));
-        let mut found = self.rdma(!has_several_by_hand(self.config), &first);
+        let found = self.rdma(!has_several_by_hand(self.config), &first);
         let lists = found.iter().flat_map(|devices| &devices.list);
         let most = lists.map(Device::rails).max().unwrap_or(0);
         if most > 1 {
             let why = format!("devices have up to {most} rails");
-            if found.as_ref().is_ok_and(Devices::may_be_another_fabric) {
-                found = self.rdma(false, &second);
-                Held::release([second]);
-            } else {
-                Held::release([first]);
-            }
+            Held::release([first]);
             return Ok((Found::Rdma(found?), why));
         }
         // Settings that contradict themselves or the NICs are about RDMA: to speak something else instead

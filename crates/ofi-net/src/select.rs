@@ -2,23 +2,24 @@
 //! 2h.1 and decision 15, explained in full when nothing fits.
 //!
 //! ```text
-//! hint sets, exact first --> fi_getinfo --> reject --> equal to the first, once each --> Nics
-//!        (ask.rs)                |        (filter.rs)
-//!                                |            +- a reason for each entry --> report; each once --> error
-//!                                +- FI_ENODATA: the next set
+//! the exact hints --> fi_getinfo -----------> reject --> equal to the first, once each --> Nics
+//!    (ask.rs)             |                 (filter.rs)
+//!                    FI_ENODATA                 |
+//!                         v                     +- a reason for each entry --> report; each once --> error
+//! any capabilities --> fi_getinfo --> what is needed of each
+//!                                        (need.rs)
 //! ```
 //!
-//! If what remains has no virtual addresses it is taken with `FI_MR_BASIC`, which gives them on tcp, rxm
-//! and net: their entries are the same but for that mode, so that it is set without a query; others are
-//! asked for once more. Names of providers decide nothing but: EFA before others while
-//! `FI_PROVIDER` is unset, the version gate of EFA, and the tcp filters.
+//! A start asks twice at most, whichever provider and protocol. The second list shows all that each
+//! provider has, so that it serves both protocols, and providers that lack one thing or another; what is not
+//! needed is taken off its entries, which then are those that libfabric would have listed for it.
 //!
-//! A start that works asks twice at most, whichever provider and protocol: exact, and with both protocols in
-//! one set. There is a third query where the provider has no memory of devices *and* either lacks tagged
-//! messages or RMA altogether, or is EFA with several NICs near an accelerator in an instance of no known
-//! type: there only another query tells `efa-direct` from `efa`.
+//! If what remains has no virtual addresses it is taken with `FI_MR_BASIC`, which gives them on tcp, rxm
+//! and net: their entries are the same but for that mode, so that it is set without a query. Others are
+//! asked for once more while that is not the third query, and else used by offsets. Names of providers decide
+//! nothing but: EFA before others while `FI_PROVIDER` is unset, the version gate of EFA, and the tcp filters.
 
-use efa_fabric::{InfoBuf, Library, MrMode, Version};
+use efa_fabric::{Caps, InfoBuf, Library, MrMode, Version};
 use ofi_topo::PciAddress;
 
 use crate::config::Config;
@@ -27,9 +28,10 @@ use crate::log::{Log, Subsys, info, warn};
 use crate::platform;
 use crate::quirks;
 use crate::startup::Startup;
-use ask::{Ask, Wanted};
+use ask::Ask;
 use candidate::Candidate;
 use lists::Libfabric;
+use need::Need;
 
 mod ask;
 mod candidate;
@@ -37,6 +39,7 @@ mod filter;
 mod host;
 mod link;
 mod lists;
+mod need;
 mod reasons;
 
 /// A NIC to open rails on.
@@ -70,8 +73,8 @@ pub struct Nic {
     pub message_bytes_max: usize,
 }
 
-/// Asks `library` for NICs; `open`: SENDRECV may be asked for after. The list is not empty, and all entries are of one provider and alike in
-/// what communicators depend on.
+/// Asks `library` for NICs; `open`: SENDRECV may be asked for after, which leaves one query to it. The list is
+/// not empty, and all entries are of one provider and alike in what communicators depend on.
 ///
 /// # Errors
 /// [`Code::NoProvider`], [`Code::AllRejected`], [`Code::EfaTooOld`], [`Code::Fabric`]; before it
@@ -86,43 +89,48 @@ pub(crate) fn discover(
     startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    discover_by((config, false, open), library, startup, log)
+    let rules = Rules {
+        config,
+        version: Version::of(library),
+        tagged: false,
+        open,
+    };
+    discover_by(&rules, library, startup, log)
 }
 
-/// As [`discover`], for SENDRECV.
+/// As [`discover`], for SENDRECV; `open`: RDMA was looked for before.
 pub(crate) fn discover_tagged(
     (config, open): (&Config, bool),
     library: &'static Library,
     startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    discover_by((config, true, open), library, startup, log)
+    let rules = Rules {
+        config,
+        version: Version::of(library),
+        tagged: true,
+        open,
+    };
+    discover_by(&rules, library, startup, log)
+}
+
+/// Forgets what libfabric answered: nothing came of it, and who starts again wants to know anew.
+pub(crate) fn forget() {
+    lists::forget();
 }
 
 fn discover_by(
-    (config, tagged, open): (&Config, bool, bool),
+    rules: &Rules<'_>,
     library: &'static Library,
     startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    let version = Version::of(library);
-    let no_exact = open && tagged && lists::had_nothing(&Ask::exact(config));
-    let asks = Ask::ladder(
-        config,
-        Wanted {
-            tagged,
-            open,
-            no_exact,
-        },
-    );
-    let rules = Rules {
-        config,
-        version,
-        tagged,
-    };
+    let Rules {
+        config, version, ..
+    } = *rules;
     let mut report = Vec::new();
     let source = &mut Libfabric { library, startup };
-    match choose(&rules, asks, source, &mut report) {
+    match choose(rules, source, &mut report) {
         Ok(found) => {
             let nics = found.into_iter().map(|found| nic(config, found));
             let nics = nics.collect::<Result<Vec<_>, _>>()?;
@@ -137,8 +145,7 @@ fn discover_by(
             Ok(nics)
         }
         Err(error) => {
-            lists::forget();
-            info(log, Subsys::Init, || heading(&rules));
+            info(log, Subsys::Init, || heading(rules));
             for line in report {
                 info(log, Subsys::Init, || line);
             }
@@ -164,10 +171,16 @@ struct QueryFailed {
 trait Source {
     type Entry;
 
+    /// Whether it is known that nothing comes of it.
+    fn had_nothing(&self, ask: &Ask) -> bool;
+
     fn query(&mut self, ask: &Ask) -> Result<Vec<Found<Self::Entry>>, QueryFailed>;
 
     /// The entry with these modes of registration.
     fn with_modes(&self, found: Found<Self::Entry>, modes: MrMode) -> Found<Self::Entry>;
+
+    /// The entry with no capabilities but these.
+    fn with_caps(&self, found: Found<Self::Entry>, caps: Caps) -> Found<Self::Entry>;
 }
 
 /// What entries are held against.
@@ -177,21 +190,34 @@ struct Rules<'a> {
     version: Version,
     /// For SENDRECV.
     tagged: bool,
+    /// The other protocol may be asked for after, or was before.
+    open: bool,
 }
 
 /// The whole decision. `report` gets a line an attempt and a line a rejected entry.
 fn choose<S: Source>(
     rules: &Rules<'_>,
-    asks: Vec<Ask>,
     source: &mut S,
     report: &mut Vec<String>,
 ) -> Result<Vec<Found<S::Entry>>, NetError> {
-    for ask in asks {
+    let config = rules.config;
+    let none_for_rdma = rules.tagged && source.had_nothing(&Ask::exact(config));
+    for ask in Ask::ladder(config, rules.tagged) {
+        // What SENDRECV asks for exactly has all that RDMA does.
+        if none_for_rdma && !ask.is_for_everything() {
+            report.push(format!("not tried {ask}: there is none for RDMA"));
+            continue;
+        }
+        // RDMA has what it asked for, device memory too: better that than host memory by a third query.
+        if rules.tagged && rules.open && !none_for_rdma && ask.is_for_everything() {
+            report.push(format!("not tried {ask}: there is more for RDMA"));
+            continue;
+        }
         match source.query(&ask) {
             Ok(list) => {
                 report.push(format!("tried {ask}: {} entries", list.len()));
-                let kept = filter::keep(rules, list, report)?;
-                return Ok(with_virtual_addresses(rules, (source, &ask), kept));
+                let kept = kept(rules, (source, &ask), list, report);
+                return kept.map_err(|error| about_efa(config, error, report));
             }
             Err(failed) if failed.no_data => report.push(format!("tried {ask}: none")),
             Err(failed) => {
@@ -200,13 +226,45 @@ fn choose<S: Source>(
             }
         }
     }
-    let config = rules.config;
-    let mut what = asked_of(config, rules.version);
-    let is_about_efa = |provider: &str| provider.contains("efa");
-    if config.fi_provider.as_deref().is_none_or(is_about_efa) {
-        what.push_str(&format!("; {}", host::efas(&config.fs_root)));
+    let error = NetError::new(Code::NoProvider, asked_of(config, rules.version));
+    Err(about_efa(config, error, report))
+}
+
+/// The entries of an answer that can be used, as they are to be used.
+fn kept<S: Source>(
+    rules: &Rules<'_>,
+    (source, ask): (&mut S, &Ask),
+    list: Vec<Found<S::Entry>>,
+    report: &mut Vec<String>,
+) -> Result<Vec<Found<S::Entry>>, NetError> {
+    let need = if ask.is_for_everything() {
+        Need::of(rules, &list)
+    } else {
+        None
+    };
+    let list = match &need {
+        None => list,
+        Some(need) => {
+            let narrowed = list.into_iter();
+            let narrowed = narrowed.map(|found| source.with_caps(found, need.of_use()));
+            narrowed.collect()
+        }
+    };
+    let kept = filter::keep(rules, (need.as_ref(), list), report)?;
+    Ok(with_virtual_addresses(rules, (source, ask), kept))
+}
+
+/// With what the host shows of EFAs, where the user may have wanted one and none was listed.
+fn about_efa(config: &Config, error: NetError, report: &[String]) -> NetError {
+    let wanted = config.fi_provider.as_deref();
+    let wanted = wanted.is_none_or(|provider| provider.contains("efa"));
+    let listed = report.iter().any(|line| line.starts_with("  efa "));
+    let about = matches!(error.code(), Code::NoProvider | Code::AllRejected);
+    if !wanted || listed || !about {
+        return error;
     }
-    Err(NetError::new(Code::NoProvider, what))
+    let what = format!("{}; {}", error.what(), host::efas(&config.fs_root));
+    NetError::new(error.code(), what)
 }
 
 /// Takes the entries with `FI_MR_BASIC` when they lack virtual addresses (decision 15): as they are where
@@ -229,11 +287,15 @@ fn with_virtual_addresses<S: Source>(
             .map(|found| source.with_modes(found, known));
         return known.collect();
     }
+    // With everything asked for before, or with SENDRECV to come, this would be one of three.
+    if rules.open || ask.is_for_everything() {
+        return kept;
+    }
     let Ok(mut again) = source.query(&ask.basic()) else {
         return kept;
     };
     again.retain(|found| found.candidate.provider == provider);
-    match filter::keep(rules, again, &mut Vec::new()) {
+    match filter::keep(rules, (None, again), &mut Vec::new()) {
         Ok(better) if better.iter().all(|found| found.candidate.virtual_addresses) => better,
         _ => kept,
     }

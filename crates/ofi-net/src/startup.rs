@@ -12,7 +12,7 @@ pub struct Startup {
     pub library_us: u64,
     /// Microseconds in `fi_getinfo(3)`. The first query of a process starts all providers.
     pub providers_us: u64,
-    /// How often `fi_getinfo(3)` was called; 0 when an earlier init of the process got the lists.
+    /// How often `fi_getinfo(3)` was called, twice at most; 0 when an earlier init of the process got the lists.
     pub queries: u32,
     /// Microseconds to read the host's topology and group the NICs.
     pub topology_us: u64,

@@ -146,7 +146,22 @@ fn nothing_fits() {
         block[0].starts_with("looking for NICs for RDMA: libfabric "),
         "{block:?}"
     );
-    assert!(block[1].starts_with("tried Caps(") && block[1].ends_with("none"));
+    let exact = "tried FI_MSG|FI_RMA|FI_HMEM|FI_LOCAL_COMM|FI_REMOTE_COMM, mr_mode FI_MR_LOCAL|";
+    assert!(
+        block[1].starts_with(exact) && block[1].ends_with(": none"),
+        "{block:?}"
+    );
+    assert!(
+        block[2].starts_with("tried any capabilities, ") && block[2].ends_with(" entries"),
+        "{block:?}"
+    );
+    // Each that is left out has its reason, and none is told in Rust's words.
+    let told = block[3..].iter().take_while(|line| line.starts_with("  "));
+    assert!(told.count() >= 1, "{block:?}");
+    assert!(
+        !block.iter().any(|line| line.contains("Caps(")),
+        "{block:?}"
+    );
     let rejected = block.iter().filter(|line| line.contains("excluded by"));
     assert!(rejected.count() >= 1, "{block:?}");
     // Who mends it and tries again asks anew.
@@ -178,13 +193,27 @@ fn named_provider_is_missing() {
     }
     assert_eq!(log.at(Level::Warn), Vec::<String>::new());
     let block = log.at(Level::Info);
-    let tried = |what: &str| {
-        let lines = block.iter().filter(|line| line.starts_with("tried Caps("));
-        lines
-            .filter(|line| line.contains(what) && line.ends_with("none"))
-            .count()
+    let lines = |start: &str, end: &str| {
+        let lines = block.iter();
+        let lines = lines.filter(|line| line.starts_with(start) && line.ends_with(end));
+        lines.count()
     };
-    assert!(tried("HMEM") >= 2 && tried("TAGGED") >= 2, "{block:?}");
+    assert_eq!(lines("looking for NICs for ", ""), 2, "{block:?}");
+    assert_eq!(
+        lines("tried FI_MSG|FI_RMA|FI_HMEM", ": none"),
+        1,
+        "{block:?}"
+    );
+    // The list that serves both protocols is told of once.
+    assert_eq!(lines("tried any capabilities, ", ": none"), 1, "{block:?}");
+    assert_eq!(
+        lines(
+            "not tried FI_MSG|FI_RMA|FI_TAGGED|",
+            ": there is none for RDMA"
+        ),
+        1,
+        "{block:?}"
+    );
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The hint sets, in the order in which they are tried (decision 15, protocol 2l).
 //!
 //! The exact set of the reference comes first: on libfabric 2.1 and later it decides between
-//! `efa-direct` and `efa`, which cannot talk to each other.
+//! `efa-direct` and `efa`, which cannot talk to each other. The other asks for everything that providers
+//! have, so that one list is enough for whatever is looked for in it (`need.rs`).
 
 use core::fmt;
 
@@ -12,7 +13,6 @@ use crate::dmabuf;
 
 /// Endpoints that reach this host and others.
 const COMM: Caps = Caps::LOCAL_COMM.union(Caps::REMOTE_COMM);
-const RMA: Caps = Caps::RMA.union(Caps::READ);
 /// What registrations may demand, but for device memory and endpoints of their own.
 const MODES: MrMode = MrMode::LOCAL
     .union(MrMode::VIRT_ADDR)
@@ -22,6 +22,7 @@ const MODES: MrMode = MrMode::LOCAL
 /// One set of hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
+    /// None: all that there is.
     caps: Caps,
     mr_mode: MrMode,
     key_bytes: usize,
@@ -30,63 +31,15 @@ pub(super) struct Ask {
     order: u64,
 }
 
-/// The hint sets of one protocol, each to be tried when the one before gave `FI_ENODATA`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    /// For SENDRECV, else for RDMA.
-    pub(super) tagged: bool,
-    /// The other protocol may be asked for too: the second set then serves both.
-    pub(super) open: bool,
-    /// Nothing came of the exact set for RDMA: nothing will come of that for SENDRECV.
-    pub(super) no_exact: bool,
-}
-
 impl Ask {
-    /// The sets for `config`, in order. The first two are enough wherever something is known of the
-    /// provider; the others are for those of which nothing is.
-    pub(super) fn ladder(config: &Config, wanted: Wanted) -> Vec<Self> {
-        let exact = if wanted.tagged {
+    /// The sets for a protocol, the second for when the first gives `FI_ENODATA`.
+    pub(super) fn ladder(config: &Config, tagged: bool) -> [Self; 2] {
+        let exact = if tagged {
             Self::exact_tagged(config)
         } else {
             Self::exact(config)
         };
-        let host = Self {
-            caps: exact.caps - Caps::HMEM,
-            mr_mode: exact.mr_mode - MrMode::HMEM,
-            ..exact
-        };
-        // Only a provider that the user named may lack one of the two: shm reaches this host only.
-        let narrow = Self {
-            caps: host.caps - COMM,
-            ..host
-        };
-        // RMA is for flushes, which host memory needs none of, so that it may be missing at the end.
-        let messages = Self {
-            caps: host.caps - RMA,
-            ..host
-        };
-        let named = config.fi_provider.as_deref();
-        let both = Self::both(config, host.api);
-        let shm = Self {
-            caps: if wanted.open { both } else { host }.caps - COMM,
-            ..if wanted.open { both } else { host }
-        };
-        let ladder = [
-            (!wanted.no_exact).then_some(exact),
-            (named == Some("shm")).then_some(shm),
-            wanted.open.then_some(both),
-            Some(host),
-            named.map(|_| narrow),
-            wanted.tagged.then_some(messages),
-            (wanted.tagged && wanted.no_exact).then_some(exact),
-        ];
-        let mut sets: Vec<Self> = Vec::new();
-        for set in ladder.into_iter().flatten() {
-            if !sets.contains(&set) {
-                sets.push(set);
-            }
-        }
-        sets
+        [exact, Self::everything(config)]
     }
 
     /// The set of the reference for RDMA (protocol 2l).
@@ -104,24 +57,27 @@ impl Ask {
     fn exact_tagged(config: &Config) -> Self {
         let exact = Self::exact(config);
         Self {
-            caps: Caps::TAGGED | exact.caps | RMA,
+            caps: Caps::TAGGED | exact.caps | Caps::READ,
             mr_mode: exact.mr_mode | MrMode::ENDPOINT,
             order: consts::FI_ORDER_SAS,
             ..exact
         }
     }
 
-    /// Host memory for both protocols, so that who has to look at the NICs before choosing one need not
-    /// ask again. Of EFA it gives the fabric `efa` only, for `efa-direct` has no tagged messages: RDMA
-    /// chosen of that asks with [`Self::exact`]'s modes once more.
-    fn both(config: &Config, api: Version) -> Self {
+    /// Whatever providers have, without device memory, which some only show to who asks for it. With caps
+    /// of 0 a provider lists all its capabilities, and of the two fabrics of EFA both (`fi_getinfo(3)`).
+    fn everything(config: &Config) -> Self {
+        let exact = Self::exact(config);
         Self {
-            caps: Caps::TAGGED | Caps::MSG | Caps::RMA | COMM,
-            mr_mode: MODES,
-            key_bytes: usize::from(config.mr_key_size),
-            api,
-            order: consts::FI_ORDER_SAS,
+            caps: Caps::empty(),
+            mr_mode: exact.mr_mode | MrMode::ENDPOINT,
+            ..exact
         }
+    }
+
+    /// Whether the entries show all that they can, of which what is needed has to be taken.
+    pub(super) fn is_for_everything(&self) -> bool {
+        self.caps.is_empty()
     }
 
     /// The same in the words of before libfabric 1.5: `FI_MR_BASIC` is virtual addresses, provider
@@ -143,6 +99,7 @@ impl Ask {
     }
 }
 
+/// `FI_MSG|FI_RMA, mr_mode FI_MR_LOCAL|FI_MR_VIRT_ADDR, keys of 2 bytes, API 1.18`.
 impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -150,88 +107,62 @@ impl fmt::Display for Ask {
             mr_mode,
             key_bytes,
             api,
-            ..
+            order,
         } = self;
+        if self.is_for_everything() {
+            f.write_str("any capabilities")?;
+        } else {
+            write!(f, "{caps}")?;
+        }
+        if *order == consts::FI_ORDER_SAS {
+            f.write_str(", msg_order FI_ORDER_SAS")?;
+        }
         write!(
             f,
-            "{caps:?}, {mr_mode:?}, keys of {key_bytes} bytes, API {api}"
+            ", mr_mode {mr_mode}, keys of {key_bytes} bytes, API {api}"
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Ask, Config, Wanted};
+    use super::{Ask, Config};
     use crate::params::Flavour;
 
-    const DECIDED: Wanted = Wanted {
-        tagged: false,
-        open: false,
-        no_exact: false,
-    };
-
-    /// What is asked with a provider named, or none, and a protocol decided, or not.
-    fn asked(provider: Option<&str>, wanted: Wanted) -> Vec<String> {
+    fn asked(provider: Option<&str>, tagged: bool) -> [String; 2] {
         let config = Config {
             fi_provider: provider.map(str::to_owned),
             ..Config::new(Flavour::Neuron)
         };
-        let asks = Ask::ladder(&config, wanted);
-        asks.iter().map(ToString::to_string).collect()
+        Ask::ladder(&config, tagged).map(|ask| ask.to_string())
     }
 
     #[test]
-    fn the_modes_that_choose_a_fabric_of_efa_are_never_cut_short() {
+    fn the_exact_set_is_that_of_the_reference_whoever_is_named() {
         for provider in [None, Some("efa"), Some("efa-direct"), Some("^shm,efa")] {
-            let asked = asked(provider, DECIDED);
-            let with = |mode: &str| asked.iter().all(|ask| ask.contains(mode));
-            assert!(with("MrMode(LOCAL | VIRT_ADDR"), "{asked:?}");
+            let [exact, _] = asked(provider, false);
+            assert_eq!(
+                exact,
+                "FI_MSG|FI_RMA|FI_HMEM|FI_LOCAL_COMM|FI_REMOTE_COMM, mr_mode \
+                 FI_MR_LOCAL|FI_MR_VIRT_ADDR|FI_MR_ALLOCATED|FI_MR_PROV_KEY|FI_MR_HMEM, keys of 2 bytes, \
+                 API 1.20"
+            );
+            let [exact, _] = asked(provider, true);
+            let start = "FI_MSG|FI_RMA|FI_TAGGED|FI_READ|FI_HMEM|FI_LOCAL_COMM|FI_REMOTE_COMM, msg_order \
+                         FI_ORDER_SAS, mr_mode FI_MR_LOCAL|";
+            assert!(exact.starts_with(start), "{exact}");
         }
     }
 
     #[test]
-    fn the_second_set_of_an_open_protocol_serves_both() {
-        let open = Wanted {
-            open: true,
-            ..DECIDED
-        };
-        let after = Wanted {
-            tagged: true,
-            no_exact: true,
-            ..open
-        };
-        for provider in [
-            None,
-            Some("tcp"),
-            Some("shm"),
-            Some("tcp;ofi_rxm"),
-            Some("efa"),
-        ] {
-            let (rdma, tagged) = (asked(provider, open), asked(provider, after));
-            assert_eq!(rdma[1], tagged[0], "one list serves both");
-            assert!(rdma[1].contains("TAGGED") && rdma[1].contains("RMA"));
-            let narrow = provider == Some("shm");
-            assert_eq!(!rdma[1].contains("REMOTE_COMM"), narrow, "{rdma:?}");
-            assert!(!asked(provider, DECIDED)[1].contains("TAGGED"));
-            // The exact set stays the last thing to try.
-            assert!(!tagged[0].contains("HMEM") && tagged.last().unwrap().contains("HMEM"));
-        }
-    }
-
-    #[test]
-    fn no_set_is_tried_twice() {
-        for provider in [None, Some("shm"), Some("tcp")] {
-            for (tagged, open, no_exact) in [(false, false, false), (true, true, true)] {
-                let wanted = Wanted {
-                    tagged,
-                    open,
-                    no_exact,
-                };
-                let mut asked = asked(provider, wanted);
-                let count = asked.len();
-                asked.sort_unstable();
-                asked.dedup();
-                assert_eq!(asked.len(), count, "{asked:?}");
+    fn one_list_serves_both_protocols() {
+        for provider in [None, Some("tcp"), Some("shm"), Some("efa")] {
+            let [[_, rdma], [_, tagged]] = [asked(provider, false), asked(provider, true)];
+            assert_eq!(rdma, tagged);
+            assert!(rdma.starts_with("any capabilities, mr_mode "), "{rdma}");
+            // Nothing that a provider may demand of registrations keeps it off the list.
+            for mode in ["LOCAL", "VIRT_ADDR", "PROV_KEY", "HMEM", "ENDPOINT"] {
+                assert!(rdma.contains(mode), "{rdma}");
             }
         }
     }

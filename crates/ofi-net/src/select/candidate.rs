@@ -13,6 +13,8 @@ pub(super) struct Candidate {
     pub(super) caps: Caps,
     pub(super) mode: Mode,
     pub(super) mr_mode: MrMode,
+    /// Ordering of messages that both sides keep, `FI_ORDER_*`.
+    pub(super) order: u64,
     pub(super) addr_format: u32,
     /// The provider says where the endpoint will be. On a host without an interface that is up, those
     /// of the IP stack list entries that nothing can be opened with.
@@ -41,6 +43,7 @@ impl Candidate {
             caps: info.caps(),
             mode: info.mode(),
             mr_mode: info.mr_mode(),
+            order: info.msg_order() & info.rx_msg_order(),
             addr_format: info.addr_format(),
             has_address: info.source_address().is_some_and(|bytes| !bytes.is_empty()),
             protocol: info.protocol(),

@@ -3,10 +3,11 @@
 use core::fmt;
 use std::collections::HashSet;
 
-use efa_fabric::{Mode, MrMode, Version};
+use efa_fabric::{Caps, Mode, MrMode, Version};
 use ofi_rdma::limits::CONTROL_BUFFER_BYTES;
 
 use super::candidate::Candidate;
+use super::need::Need;
 use super::reasons::Reasons;
 use super::{Found, Rules};
 use crate::config::Config;
@@ -20,7 +21,10 @@ const CQ_DATA_BYTES_MIN: usize = 4;
 
 /// Why an entry is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Reject {
+pub(super) enum Reject {
+    Lacks(Caps),
+    Unordered,
+    ThisHostOnly,
     EfaPreferred,
     Excluded,
     NoAddress,
@@ -34,7 +38,8 @@ enum Reject {
     Duplicate,
 }
 
-/// What is left of a list, never empty. `report` gets one line for each entry that is not; entries
+/// What is left of a list, never empty; `need` where nothing was asked for that it would have been held
+/// against. `report` gets one line for each entry that is not; entries
 /// that only repeat another are not worth one.
 ///
 /// # Errors
@@ -42,13 +47,13 @@ enum Reject {
 /// report may be below the level that is shown.
 pub(super) fn keep<E>(
     rules: &Rules<'_>,
-    list: Vec<Found<E>>,
+    (need, list): (Option<&Need>, Vec<Found<E>>),
     report: &mut Vec<String>,
 ) -> Result<Vec<Found<E>>, NetError> {
     let Rules {
         config, version, ..
     } = *rules;
-    let prefer_efa = config.fi_provider.is_none() && list.iter().any(|f| is_efa(&f.candidate));
+    let prefer_efa = prefers_efa(config, &list);
     let total = list.len();
     let mut kept: Vec<Found<E>> = Vec::new();
     let mut seen = HashSet::new();
@@ -60,7 +65,7 @@ pub(super) fn keep<E>(
             Err(Reject::EfaPreferred)
         } else {
             refuse_old_efa(config, version, candidate)?;
-            judge(rules, candidate).and_then(|()| compare(first, candidate))
+            judge(rules, need, candidate).and_then(|()| compare(first, candidate))
         };
         let key = (candidate.domain.clone(), candidate.addr_format);
         match verdict {
@@ -79,6 +84,11 @@ pub(super) fn keep<E>(
         ));
     }
     Ok(kept)
+}
+
+/// Whether EFA is taken before others: on AWS, while the user names none.
+pub(super) fn prefers_efa<E>(config: &Config, list: &[Found<E>]) -> bool {
+    config.fi_provider.is_none() && list.iter().any(|found| is_efa(&found.candidate))
 }
 
 fn explain(report: &mut Vec<String>, candidate: &Candidate, reject: &Reject) {
@@ -107,7 +117,7 @@ fn refuse_old_efa(config: &Config, version: Version, entry: &Candidate) -> Resul
 }
 
 /// Whether an entry can be used at all.
-fn judge(rules: &Rules<'_>, entry: &Candidate) -> Result<(), Reject> {
+fn judge(rules: &Rules<'_>, need: Option<&Need>, entry: &Candidate) -> Result<(), Reject> {
     let Rules { config, tagged, .. } = *rules;
     if entry.is_ip_interface() {
         if config.exclude_tcp_if.contains(&entry.domain) {
@@ -120,6 +130,7 @@ fn judge(rules: &Rules<'_>, entry: &Candidate) -> Result<(), Reject> {
             return Err(Reject::NotIpv4);
         }
     }
+    need.map_or(Ok(()), |need| need.judge(entry))?;
     if entry.cq_data_bytes < CQ_DATA_BYTES_MIN && !tagged {
         return Err(Reject::CqData(entry.cq_data_bytes));
     }
@@ -173,13 +184,16 @@ fn compare(first: Option<&Candidate>, entry: &Candidate) -> Result<(), Reject> {
 impl fmt::Display for Reject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Lacks(caps) => write!(f, "lacks {caps}"),
+            Self::Unordered => f.write_str("messages may overtake each other (no FI_ORDER_SAS)"),
+            Self::ThisHostOnly => f.write_str("reaches this host only (no FI_REMOTE_COMM)"),
             Self::EfaPreferred => f.write_str("EFA is there and FI_PROVIDER names no other"),
             Self::Excluded => f.write_str("excluded by OFI_NCCL_EXCLUDE_TCP_IF"),
             Self::NoAddress => f.write_str("no IP address (is an interface up?)"),
             Self::NotIpv4 => f.write_str("not IPv4, and OFI_NCCL_USE_IPV6_TCP is 0"),
             Self::CqData(bytes) => write!(f, "{bytes} bytes of CQ data, 4 are needed"),
-            Self::MrMode(modes) => write!(f, "demands {modes:?} of registrations"),
-            Self::Mode(modes) => write!(f, "demands {modes:?}"),
+            Self::MrMode(modes) => write!(f, "demands {modes} of registrations"),
+            Self::Mode(modes) => write!(f, "demands {modes}"),
             Self::KeysTooSmall(bytes) => {
                 write!(
                     f,

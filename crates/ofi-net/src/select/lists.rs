@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use efa_fabric::{FabricError, Info, InfoBuf, InfoList, Library, MrMode};
+use efa_fabric::{Caps, FabricError, Info, InfoBuf, InfoList, Library, MrMode};
 
 use super::ask::Ask;
 use super::candidate::Candidate;
@@ -21,14 +21,6 @@ fn lists() -> MutexGuard<'static, Vec<(Ask, Vec<InfoBuf>)>> {
 /// Forgets all: what was found did not do, and who tries again wants to know anew.
 pub(super) fn forget() {
     lists().clear();
-}
-
-/// Whether this was asked and nothing came.
-pub(super) fn had_nothing(ask: &Ask) -> bool {
-    let known = lists();
-    known
-        .iter()
-        .any(|(asked, list)| asked == ask && list.is_empty())
 }
 
 /// libfabric, asked or remembered.
@@ -51,6 +43,12 @@ impl Libfabric<'_> {
 
 impl Source for Libfabric<'_> {
     type Entry = InfoBuf;
+
+    fn had_nothing(&self, ask: &Ask) -> bool {
+        let known = lists();
+        let mut known = known.iter();
+        known.any(|(asked, list)| asked == ask && list.is_empty())
+    }
 
     fn query(&mut self, ask: &Ask) -> Result<Vec<Found<InfoBuf>>, QueryFailed> {
         let failed = |error: FabricError| QueryFailed {
@@ -84,6 +82,14 @@ impl Source for Libfabric<'_> {
 
     fn with_modes(&self, mut found: Found<InfoBuf>, modes: MrMode) -> Found<InfoBuf> {
         found.entry.set_mr_mode(modes);
+        Found {
+            candidate: Candidate::of(&found.entry),
+            entry: found.entry,
+        }
+    }
+
+    fn with_caps(&self, mut found: Found<InfoBuf>, caps: Caps) -> Found<InfoBuf> {
+        found.entry.retain_caps(caps);
         Found {
             candidate: Candidate::of(&found.entry),
             entry: found.entry,

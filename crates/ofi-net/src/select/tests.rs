@@ -2,7 +2,7 @@
 
 use efa_fabric::{Caps, Mode, MrMode, PciAddress, Version, consts};
 
-use super::ask::{Ask, Wanted};
+use super::ask::Ask;
 use super::candidate::Candidate;
 use super::{Found, QueryFailed, Rules, Source, choose};
 use crate::config::Config;
@@ -10,6 +10,14 @@ use crate::error::{Code, NetError};
 use crate::params::Flavour;
 
 mod addresses;
+mod needs;
+
+/// What tcp has.
+const CAPS: Caps = Caps::MSG
+    .union(Caps::RMA)
+    .union(Caps::TAGGED)
+    .union(Caps::LOCAL_COMM)
+    .union(Caps::REMOTE_COMM);
 
 fn entry(provider: &str, domain: &str) -> Candidate {
     Candidate {
@@ -17,9 +25,10 @@ fn entry(provider: &str, domain: &str) -> Candidate {
         fabric: format!("net of {domain}"),
         domain: domain.to_owned(),
         name: domain.to_owned(),
-        caps: Caps::MSG | Caps::RMA,
+        caps: CAPS,
         mode: Mode::empty(),
         mr_mode: MrMode::BASIC,
+        order: consts::FI_ORDER_SAS,
         addr_format: consts::FI_SOCKADDR_IN,
         has_address: true,
         protocol: (1, 1),
@@ -52,18 +61,27 @@ fn efa(domain: &str, fabric: &str) -> Candidate {
 }
 
 /// Answers each query in turn: `None` is `FI_ENODATA`.
-struct Script(Vec<Option<Vec<Candidate>>>, Vec<String>);
+#[derive(Default)]
+struct Script {
+    answers: Vec<Option<Vec<Candidate>>>,
+    /// What was asked, and whether something came.
+    asked: Vec<(Ask, bool)>,
+}
 
 impl Source for Script {
     type Entry = ();
 
+    fn had_nothing(&self, ask: &Ask) -> bool {
+        self.asked.contains(&(*ask, false))
+    }
+
     fn query(&mut self, ask: &Ask) -> Result<Vec<Found<()>>, QueryFailed> {
-        self.1.push(ask.to_string());
-        let answer = if self.0.is_empty() {
+        let answer = if self.answers.is_empty() {
             None
         } else {
-            self.0.remove(0)
+            self.answers.remove(0)
         };
+        self.asked.push((*ask, answer.is_some()));
         let list = answer.ok_or_else(|| QueryFailed {
             no_data: true,
             errno: 61,
@@ -85,6 +103,12 @@ impl Source for Script {
         found.candidate.provider_keys = given(MrMode::PROV_KEY);
         found
     }
+
+    fn with_caps(&self, mut found: Found<()>, caps: Caps) -> Found<()> {
+        found.candidate.caps &= caps;
+        found.candidate.device_memory &= caps.contains(Caps::HMEM);
+        found
+    }
 }
 
 struct Outcome {
@@ -94,19 +118,32 @@ struct Outcome {
 }
 
 fn run(config: &Config, version: Version, answers: Vec<Option<Vec<Candidate>>>) -> Outcome {
-    let mut script = Script(answers, Vec::new());
+    look(config, (version, false), answers)
+}
+
+/// For SENDRECV, or for RDMA.
+fn look(
+    config: &Config,
+    (version, tagged): (Version, bool),
+    answers: Vec<Option<Vec<Candidate>>>,
+) -> Outcome {
+    let mut script = Script {
+        answers,
+        ..Script::default()
+    };
     let mut report = Vec::new();
     let rules = Rules {
         config,
         version,
-        tagged: false,
+        tagged,
+        open: false,
     };
-    let asks = Ask::ladder(config, DECIDED);
-    let chosen = choose(&rules, asks, &mut script, &mut report);
+    let chosen = choose(&rules, &mut script, &mut report);
     let chosen = chosen.map(|list| list.into_iter().map(|found| found.candidate).collect());
+    let asked = script.asked.iter();
     Outcome {
         chosen,
-        asked: script.1,
+        asked: asked.map(|(ask, _)| ask.to_string()).collect(),
         report,
     }
 }
@@ -114,16 +151,11 @@ fn run(config: &Config, version: Version, answers: Vec<Option<Vec<Candidate>>>) 
 fn config(provider: Option<&str>) -> Config {
     Config {
         fi_provider: provider.map(str::to_owned),
+        // A host of which nothing can be seen.
+        fs_root: "/nonexistent".into(),
         ..Config::new(Flavour::Neuron)
     }
 }
-
-/// RDMA and nothing else.
-const DECIDED: Wanted = Wanted {
-    tagged: false,
-    open: false,
-    no_exact: false,
-};
 
 const V1_17: Version = Version::new(1, 17);
 const V2_5: Version = Version::new(2, 5);
@@ -133,45 +165,6 @@ fn domains(outcome: &Outcome) -> Vec<&str> {
         Ok(list) => list.iter().map(|c| c.domain.as_str()).collect(),
         Err(error) => panic!("{error}"),
     }
-}
-
-#[test]
-fn the_exact_hints_come_first_and_are_relaxed_on_no_data_only() {
-    let shm = Candidate {
-        addr_format: consts::FI_ADDR_STR,
-        ..entry("shm", "shm")
-    };
-    // A provider that nothing is known of.
-    let outcome = run(
-        &config(Some("other")),
-        V1_17,
-        vec![None, None, Some(vec![shm.clone()])],
-    );
-    assert_eq!(domains(&outcome), ["shm"]);
-    let [exact, host, narrow] = &outcome.asked[..] else {
-        panic!("{:?}", outcome.asked)
-    };
-    assert!(
-        exact.contains("HMEM") && exact.contains("LOCAL_COMM"),
-        "{exact}"
-    );
-    assert!(
-        !host.contains("HMEM") && host.contains("REMOTE_COMM"),
-        "{host}"
-    );
-    assert!(!narrow.contains("COMM"), "{narrow}");
-    // shm is known to reach this host only.
-    let outcome = run(
-        &config(Some("shm")),
-        V1_17,
-        vec![None, Some(vec![shm.clone()])],
-    );
-    assert_eq!(domains(&outcome), ["shm"]);
-    assert!(!outcome.asked[1].contains("COMM") && outcome.asked[1].contains("VIRT_ADDR"));
-    // Nobody named a provider: none that reaches only half of the peers is taken.
-    let outcome = run(&config(None), V1_17, vec![None, None, Some(vec![shm])]);
-    assert_eq!(outcome.asked.len(), 2);
-    assert_eq!(outcome.chosen.unwrap_err().code(), Code::NoProvider);
 }
 
 #[test]
@@ -299,7 +292,8 @@ fn an_error_says_each_reason_once_with_how_many_and_some_of_whom() {
     assert_eq!(
         error.what(),
         "none of 6 fits: 5 (tcp lo, udp;ofi_rxd lo, net lo, ..): excluded by \
-         OFI_NCCL_EXCLUDE_TCP_IF; 1 (tcp eth0): 0 bytes of CQ data, 4 are needed"
+         OFI_NCCL_EXCLUDE_TCP_IF; 1 (tcp eth0): 0 bytes of CQ data, 4 are needed; this host shows no EFA on \
+         PCI"
     );
     // Who reads INFO has a line an entry as well; the repeated entry is not worth two.
     assert_eq!(outcome.report.len(), 1 + 5, "{:?}", outcome.report);
@@ -365,14 +359,14 @@ fn each_thing_that_is_lacking_has_its_reason() {
                 mr_mode: MrMode::ENDPOINT,
                 ..entry("b", "x")
             },
-            "ENDPOINT",
+            "demands FI_MR_ENDPOINT of registrations",
         ),
         (
             Candidate {
                 mode: Mode::MSG_PREFIX,
                 ..entry("c", "x")
             },
-            "MSG_PREFIX",
+            "demands FI_MSG_PREFIX",
         ),
         (
             Candidate {
@@ -424,6 +418,10 @@ fn a_failed_query_that_is_not_no_data_ends_the_search() {
     impl Source for Broken {
         type Entry = ();
 
+        fn had_nothing(&self, _: &Ask) -> bool {
+            false
+        }
+
         fn query(&mut self, _: &Ask) -> Result<Vec<Found<()>>, QueryFailed> {
             Err(QueryFailed {
                 no_data: false,
@@ -435,15 +433,19 @@ fn a_failed_query_that_is_not_no_data_ends_the_search() {
         fn with_modes(&self, found: Found<()>, _: MrMode) -> Found<()> {
             found
         }
+
+        fn with_caps(&self, found: Found<()>, _: Caps) -> Found<()> {
+            found
+        }
     }
     let config = config(None);
     let rules = Rules {
         config: &config,
         version: V2_5,
         tagged: false,
+        open: false,
     };
-    let asks = Ask::ladder(&config, DECIDED);
-    let chosen = choose(&rules, asks, &mut Broken, &mut Vec::new()).map(|list| list.len());
+    let chosen = choose(&rules, &mut Broken, &mut Vec::new()).map(|list| list.len());
     let error = chosen.unwrap_err();
     assert_eq!((error.code(), error.errno()), (Code::Fabric, -38));
 }
@@ -457,6 +459,6 @@ fn an_error_stays_a_line_however_many_reasons_and_names_there_are() {
     });
     let outcome = run(&config(None), V2_5, vec![Some(list.collect())]);
     let error = outcome.chosen.unwrap_err();
-    assert!(error.what().ends_with("; and 94 more reasons"), "{error}");
+    assert!(error.what().contains("; and 94 more reasons; "), "{error}");
     assert!(error.what().len() < 1024, "{}", error.what().len());
 }

@@ -60,6 +60,17 @@ pub fn on_part(
     plan: &str,
     scenario: fn(),
 ) -> Vec<Snapshot> {
+    let names = interfaces.map(|names| ("FI_EFA_IFACE", names));
+    let set: Vec<_> = names.into_iter().chain([("EFA_EMU_PLAN", plan)]).collect();
+    on_shape_with((shape, &set), name, scenario)
+}
+
+/// The same with more variables.
+pub fn on_shape_with(
+    (shape, set): (&str, &[(&str, &str)]),
+    name: &str,
+    scenario: fn(),
+) -> Vec<Snapshot> {
     if std::env::var(SCENARIO).as_deref() == Ok(name) {
         scenario();
         return Vec::new();
@@ -75,14 +86,11 @@ pub fn on_part(
         .env("EFA_EMU_SHAPE", shape)
         .env(ROOT, root.path())
         .env("EFA_EMU_NAME", "main")
-        .env("EFA_EMU_PLAN", plan);
-    if let Some(names) = interfaces {
-        command.env("FI_EFA_IFACE", names);
-    }
+        .envs(set.iter().copied());
     let output = bounded(command);
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    let context = format!("{name} under {plan:?}: {}\n{text}\n{errors}", output.status);
+    let context = format!("{name} with {set:?}: {}\n{text}\n{errors}", output.status);
     assert!(output.status.success(), "{context}");
     assert!(text.contains("1 passed"), "ran nothing: {context}");
     let seen = Snapshot::read_dir(dir.path()).unwrap();

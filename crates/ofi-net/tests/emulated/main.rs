@@ -9,6 +9,7 @@ mod errors;
 mod instances;
 mod limits;
 mod peers;
+mod queries;
 mod subsets;
 
 use common::{Buffer, Side, config, connect, finish, irecv, isend, pattern, until_error};
