@@ -1,5 +1,6 @@
 //! NCCL's topology file read back: as a tree, and by the rules of NCCL's reader (protocol 2h.4).
 
+use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::{Document, Node, ParsingOptions};
@@ -8,7 +9,8 @@ use crate::{Link, LinkSpeed, PciAddress, PciFunction, TopoError, Tree};
 
 /// Elements that are looked at.
 const READ_MAX: u32 = 1 << 16;
-/// Elements that a file should not exceed: NCCL up to 2.19 has room for 256, its own among them.
+/// Elements that NCCL up to 2.19 has room for, its own among them, and that a file should not exceed.
+const ROOM: usize = 256;
 const ELEMENTS_MAX: usize = 128;
 /// Of NCCL's reader: children of an element, attributes of one, characters of a value.
 const CHILDREN_MAX: usize = 128;
@@ -89,20 +91,56 @@ impl Tree {
     }
 }
 
-/// What NCCL would refuse or misread of a topology file, a line each; nothing where all is well. With a
-/// `host` also what the file names and the host does not have.
+/// What is wrong with a topology file; its text is a line that names the place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// There is more than NCCL has room for, so that it refuses the file.
+    TooMuch(String),
+    /// NCCL takes something else than what is meant, or may come to have no room.
+    Misread(String),
+    /// The file names what the host does not have: a part of the host may be hidden, or it is of another.
+    NotHere(String),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::TooMuch(text) | Self::Misread(text) | Self::NotHere(text)) = self;
+        f.write_str(text)
+    }
+}
+
+impl Fault {
+    /// The same at a place.
+    fn at(self, place: &str) -> Self {
+        let at = |text: String| format!("{place}: {text}");
+        match self {
+            Self::TooMuch(text) => Self::TooMuch(at(text)),
+            Self::Misread(text) => Self::Misread(at(text)),
+            Self::NotHere(text) => Self::NotHere(at(text)),
+        }
+    }
+}
+
+/// What NCCL would refuse or misread of a topology file; nothing where all is well. With a `host` also what
+/// the file names and the host does not have.
 ///
 /// # Errors
 /// As [`Tree::from_nccl_xml`].
-pub fn faults(text: &str, host: Option<&Tree>) -> Result<Vec<String>, TopoError> {
+pub fn faults(text: &str, host: Option<&Tree>) -> Result<Vec<Fault>, TopoError> {
     let document = document(text)?;
     let elements = elements(&document);
     let mut faults = Vec::new();
-    if elements.len() > ELEMENTS_MAX {
-        faults.push(format!(
-            "{} elements: NCCL up to 2.19 has room for 256 in all, and adds its own; {ELEMENTS_MAX} should do",
-            elements.len()
-        ));
+    let count = elements.len();
+    let crowd = || {
+        format!(
+            "{count} elements: NCCL up to 2.19 has room for {ROOM} in all, and adds its own; {ELEMENTS_MAX} \
+             should do"
+        )
+    };
+    if count > ROOM {
+        faults.push(Fault::TooMuch(crowd()));
+    } else if count > ELEMENTS_MAX {
+        faults.push(Fault::Misread(crowd()));
     }
     let mut seen = BTreeSet::new();
     for (node, ..) in elements.iter().rev() {
@@ -112,7 +150,7 @@ pub fn faults(text: &str, host: Option<&Tree>) -> Result<Vec<String>, TopoError>
             document.text_pos_at(node.range().start).row
         );
         for what in sizes(*node).into_iter().chain(contents(*node, host)) {
-            faults.push(format!("{place}: {what}"));
+            faults.push(what.at(&place));
         }
         let key = match name {
             "cpu" => node.attribute("numaid"),
@@ -120,44 +158,46 @@ pub fn faults(text: &str, host: Option<&Tree>) -> Result<Vec<String>, TopoError>
             _ => None,
         };
         if key.is_some_and(|key| !seen.insert((name, key))) {
-            faults.push(format!(
-                "{place}: {} is there twice",
-                key.unwrap_or_default()
-            ));
+            let twice = format!("{} is there twice", key.unwrap_or_default());
+            faults.push(Fault::Misread(twice).at(&place));
         }
     }
     Ok(faults)
 }
 
-fn sizes(node: Node<'_, '_>) -> Vec<String> {
+fn sizes(node: Node<'_, '_>) -> Vec<Fault> {
+    let too_much = Fault::TooMuch;
     let mut faults = Vec::new();
     let children = node.children().filter(Node::is_element).count();
     if children > CHILDREN_MAX {
-        faults.push(format!("{children} children, NCCL takes {CHILDREN_MAX}"));
+        faults.push(too_much(format!(
+            "{children} children, NCCL takes {CHILDREN_MAX}"
+        )));
     }
     let attributes = node.attributes().len();
     if attributes > ATTRIBUTES_MAX {
-        faults.push(format!(
+        faults.push(too_much(format!(
             "{attributes} attributes, NCCL takes {ATTRIBUTES_MAX}"
-        ));
+        )));
     }
     for attribute in node.attributes() {
         let chars = attribute.value().len();
         if chars > VALUE_MAX {
             let name = attribute.name();
-            faults.push(format!(
+            faults.push(too_much(format!(
                 "{name} has {chars} characters, NCCL takes {VALUE_MAX}"
-            ));
+            )));
         }
     }
     faults
 }
 
-fn contents(node: Node<'_, '_>, host: Option<&Tree>) -> Vec<String> {
+fn contents(node: Node<'_, '_>, host: Option<&Tree>) -> Vec<Fault> {
     let text = |name: &str| node.attribute(name).unwrap_or_default();
     match node.tag_name().name() {
         "system" if text("version") != "1" => {
-            vec![format!("version is \"{}\", not 1", text("version"))]
+            let version = text("version");
+            vec![Fault::Misread(format!("version is \"{version}\", not 1"))]
         }
         "cpu" => cpu(text("numaid"), node.attribute("host_hash")),
         "pci" => pci(node, host),
@@ -165,44 +205,46 @@ fn contents(node: Node<'_, '_>, host: Option<&Tree>) -> Vec<String> {
     }
 }
 
-fn cpu(numa: &str, host_hash: Option<&str>) -> Vec<String> {
+fn cpu(numa: &str, host_hash: Option<&str>) -> Vec<Fault> {
     let mut faults = Vec::new();
+    let mut misread = |text: String| faults.push(Fault::Misread(text));
     if numa.parse::<u32>().is_err() {
-        faults.push(format!(
+        misread(format!(
             "numaid is \"{numa}\", not the number of a NUMA node"
         ));
     }
     let is_hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).is_ok();
     if let Some(hash) = host_hash.filter(|hash| !is_hex(hash)) {
-        faults.push(format!(
+        misread(format!(
             "host_hash is \"{hash}\", not a number in hexadecimal"
         ));
     }
     faults
 }
 
-fn pci(node: Node<'_, '_>, host: Option<&Tree>) -> Vec<String> {
+fn pci(node: Node<'_, '_>, host: Option<&Tree>) -> Vec<Fault> {
     let mut faults = Vec::new();
+    let mut add = |fault| faults.push(fault);
     let bus = node.attribute("busid").unwrap_or_default();
     match bus.parse::<PciAddress>() {
         Ok(address) if address.to_string() != bus => {
-            faults.push(format!(
+            add(Fault::Misread(format!(
                 "busid \"{bus}\" is written \"{address}\": NCCL compares text"
-            ));
+            )));
         }
         Ok(address) => {
             let is_there = |tree: &Tree| tree.find(address).is_some();
             if address.domain() != MADE_UP && host.is_some_and(|tree| !is_there(tree)) {
-                faults.push(format!("this host has no {address}"));
+                add(Fault::NotHere(format!("this host has no {address}")));
             }
         }
-        Err(error) => faults.push(error.to_string()),
+        Err(error) => add(Fault::Misread(error.to_string())),
     }
     if let Some(speed) = node.attribute("link_speed") {
         if LinkSpeed::parse(speed).is_none() {
-            faults.push(format!(
+            add(Fault::Misread(format!(
                 "link_speed \"{speed}\" is none that NCCL knows: it counts as 8 GT/s"
-            ));
+            )));
         }
     }
     if let Some(width) = node.attribute("link_width") {
@@ -210,7 +252,9 @@ fn pci(node: Node<'_, '_>, host: Option<&Tree>) -> Vec<String> {
             .parse::<u8>()
             .is_ok_and(|lanes| (1..=64).contains(&lanes))
         {
-            faults.push(format!("link_width is \"{width}\", not 1 to 64 lanes"));
+            add(Fault::Misread(format!(
+                "link_width is \"{width}\", not 1 to 64 lanes"
+            )));
         }
     }
     faults
@@ -218,7 +262,7 @@ fn pci(node: Node<'_, '_>, host: Option<&Tree>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::faults;
+    use super::{Fault, faults};
     use crate::{TopoError, Tree};
 
     #[test]
@@ -243,6 +287,7 @@ mod tests {
             (5, "0000:0b:00.0 is there twice"),
             (6, "not a PCI address"),
         ] {
+            let found: Vec<String> = found.iter().map(Fault::to_string).collect();
             let is_it = |fault: &&String| {
                 fault.starts_with(&format!("line {line}, ")) && fault.contains(what)
             };
@@ -258,9 +303,19 @@ mod tests {
         );
         let found = faults(&long, None).unwrap();
         assert!(
-            found[0].starts_with("202 elements") && found[1].contains("200 children"),
+            matches!(&found[0], Fault::Misread(text) if text.starts_with("202 elements")),
             "{found:?}"
         );
+        assert!(
+            matches!(&found[1], Fault::TooMuch(text) if text.contains("200 children")),
+            "{found:?}"
+        );
+        let full = format!(
+            "<system version=\"1\">{}</system>",
+            "<cpu numaid=\"0\"/>".repeat(256)
+        );
+        let found = faults(&full, None).unwrap();
+        assert!(matches!(&found[0], Fault::TooMuch(text) if text.starts_with("257 elements")));
     }
 
     #[test]

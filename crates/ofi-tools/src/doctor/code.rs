@@ -212,11 +212,11 @@ codes! {
     TopoFileMissing = 404 Warning, "NCCL_TOPO_FILE names a file that cannot be read",
         "correct or unset NCCL_TOPO_FILE",
         hides [], "TOPO-06, TOPO-07";
-    TopoFileBig = 405 Error, "the file of NCCL_TOPO_FILE has more nodes than NCCL takes",
+    TopoFileBig = 405 Error, "the file of NCCL_TOPO_FILE has more than NCCL takes",
         "unset NCCL_TOPO_FILE: the plugin writes one that fits",
         hides [], "TOPO-02";
-    TopoFileBad = 406 Warning, "the file of NCCL_TOPO_FILE is no topology",
-        "correct or unset NCCL_TOPO_FILE",
+    TopoFileBad = 406 Warning, "NCCL refuses or misreads the file of NCCL_TOPO_FILE",
+        "correct it (`ofi topo validate` names each fault), or unset NCCL_TOPO_FILE",
         hides [], "TOPO-02";
     Withdrawn = 501 Error, "a withdrawn variable is set: init fails",
         "unset it, and set the ones named in its place",

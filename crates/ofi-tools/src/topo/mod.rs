@@ -128,7 +128,8 @@ fn act(TopoArgs { action, of }: &TopoArgs) -> Result<ExitCode, String> {
             let text = host::text_of(file)?;
             let faults = nccl_read::faults(&text, Some(&host.tree));
             let faults = faults.map_err(|error| format!("{}: {error}", file.display()))?;
-            judged(faults, "NCCL takes it, and all that it names is there")
+            let lines = faults.iter().map(ToString::to_string).collect();
+            judged(lines, "NCCL takes it, and all that it names is there")
         }
         Action::Diff { other } => {
             let other = Host::read(&From::path(other), &of.nic)?;

@@ -53,5 +53,5 @@ fn file_of_nccl(text: &str) {
     let faults = nccl_read::faults(text, None);
     assert_eq!(faults.is_ok(), Tree::from_nccl_xml(text).is_ok());
     let faults = faults.unwrap_or_default();
-    assert!(faults.iter().all(|fault| !fault.is_empty()));
+    assert!(faults.iter().all(|fault| !fault.to_string().is_empty()));
 }

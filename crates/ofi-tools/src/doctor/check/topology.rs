@@ -1,13 +1,14 @@
 //! Do the NICs make devices that fit each other, and does NCCL get a topology that it takes?
 
+use ofi_topo::nccl_read::{self, Fault};
 use ofi_topo::{Accelerators, Grouping, Nic, Remark, Rule, UserGroups, group, group_near};
 
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
 use crate::doctor::finding::Finding;
 
-/// Nodes of a topology file that NCCL takes (TOPO-02).
-const NODES_MAX: usize = 256;
+/// Faults of a topology file that are told; `ofi topo validate` tells all.
+const LINES_MAX: usize = 8;
 
 pub(super) fn check(host: &Host) -> Vec<Finding> {
     let mut found: Vec<Finding> = topo_file(host).into_iter().collect();
@@ -115,15 +116,26 @@ fn topo_file(host: &Host) -> Option<Finding> {
     let Ok(text) = text else {
         return Some(Finding::new(Code::TopoFileMissing, [shown]));
     };
-    if !text.contains("<system") {
-        let line = "it has no element <system>".to_owned();
-        return Some(Finding::new(Code::TopoFileBad, [shown, line]));
-    }
-    // Elements begin with a letter; ends, comments and declarations do not.
-    let after = text.split('<').skip(1);
-    let nodes = after
-        .filter(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()))
-        .count();
-    let line = format!("it has {nodes} nodes; NCCL takes {NODES_MAX}");
-    (nodes > NODES_MAX).then(|| Finding::new(Code::TopoFileBig, [shown, line]))
+    let faults = match nccl_read::faults(text, None) {
+        Ok(faults) => faults,
+        Err(error) => {
+            let why = error.to_string().replace('\n', "; ");
+            return Some(Finding::new(Code::TopoFileBad, [shown, why]));
+        }
+    };
+    // What it names beyond this host is no fault here: whole instances have files that serve their parts.
+    let is_refused = |fault: &&Fault| matches!(fault, Fault::TooMuch(_));
+    let refused: Vec<String> = (faults.iter().filter(is_refused))
+        .map(Fault::to_string)
+        .collect();
+    let (code, lines) = match (refused.is_empty(), faults.is_empty()) {
+        (false, _) => (Code::TopoFileBig, refused),
+        (true, false) => {
+            let lines = faults.iter().map(Fault::to_string);
+            (Code::TopoFileBad, lines.collect())
+        }
+        (true, true) => return None,
+    };
+    let lines = lines.into_iter().take(LINES_MAX);
+    Some(Finding::new(code, [shown].into_iter().chain(lines)))
 }
