@@ -9,7 +9,8 @@
 //! * [`libfabric`]: which libfabrics there are; [`setup`]: getting them
 //! * [`artifacts`]: building the plugins and the `ofi` command
 //! * [`settings`]: providers and sizes for runs over loopback; [`tables`]: which tables of which plugin;
-//!   [`emulated`]: the same on emulated EFAs, and [`seeds`] any number of them; [`demo`]: the first thing to try
+//!   [`emulated`]: the same on emulated EFAs, and [`seeds`] any number of them,
+//!   [`rails`]: which NICs carry what on each instance; [`demo`]: the first thing to try
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
 //! * [`programs`]: programs in C on providers; [`soak`]: hours of them; [`kills`]: peers that
@@ -37,6 +38,7 @@ mod libfabric;
 mod needed;
 mod process;
 mod programs;
+mod rails;
 mod sanitize;
 mod seeds;
 mod settings;
@@ -69,6 +71,7 @@ cargo xtask <command>
   setup [--matrix]  install libfabric where it may, or say the line to type;
                     --matrix also gets the other versions and the tools that the tests take
   build [--release] the plugins (libnccom-net.so, libnccl-net-ofi.so), the ofi command and the emulated EFA
+  rails [--dev]     `ofi perf` over each device of each emulated instance, and whether its NICs carried the bytes and no other
   seeds [options]   verified runs on emulated EFAs, each with ranks, rails and delays drawn from its seed, until one fails
       --faults        with something that goes wrong, too: the run may end in an error, in time, and in nothing worse
       --from SEED     the first one (1)
@@ -125,6 +128,8 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["build", "--release"] => {
             artifacts::build(&here, artifacts::Profile::Release).map(|built| built.print())?;
         }
+        ["rails"] => rails::run(&here, artifacts::Profile::Release)?,
+        ["rails", "--dev"] => rails::run(&here, artifacts::Profile::Dev)?,
         ["seeds", options @ ..] => seeds::run(&here, options)?,
         ["sim", options @ ..] => sim::run(&here, options)?,
         ["kills", options @ ..] => kills::run(&here, options)?,

@@ -318,6 +318,9 @@ pub(crate) const STEPS: &[Step] = &[
     Step::emulated(EMULATED[5]),
     Step::emulated(EMULATED[6]),
     Step::emulated(EMULATED[7]),
+    Step::xtask("rails of each instance", &["rails"])
+        .needs(&[Need::Built])
+        .on_any_libfabric(),
 ];
 
 #[cfg(test)]

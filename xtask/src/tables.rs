@@ -37,6 +37,9 @@ const fn nccl(symbol: &'static str) -> Table {
 /// What loads use that are not about tables.
 pub(crate) const USUAL: &[Table] = &[neuron("ncclNetPlugin_v6")];
 
+/// What a new NCCL takes.
+pub(crate) const NEWEST_NCCL: &[Table] = &[nccl("ncclNetPlugin_v12")];
+
 /// Every table of both plugins, two at a time: the ranks take turns, so that versions and families
 /// talk to each other as well.
 pub(crate) const PAIRS: [&[Table]; 5] = [
