@@ -15,7 +15,11 @@ const LIBFABRIC_PACKAGES: [&str; 1] = ["libfabric1"];
 const PIP_PACKAGES: [&str; 1] = ["python3-pip"];
 
 /// Programs that the tests run, each with the Debian package it is in.
-const TOOLS: [(&str, &str); 2] = [("c++", "g++"), ("ip", "iproute2")];
+const TOOLS: [(&str, &str); 3] = [
+    ("c++", "g++"),
+    ("ip", "iproute2"),
+    ("fi_pingpong", "libfabric-bin"),
+];
 
 /// Libraries that tests look for at run time, each with the Debian package it is in.
 const LIBRARIES: [(&str, &str); 1] = [("libhwloc.so.15", "libhwloc15")];

@@ -1,4 +1,6 @@
-//! libfabric's own programs on the emulated EFA; skipped, by name, where they are not installed.
+//! libfabric's own programs on the emulated EFA; skipped, by name, where they are not installed. They run
+//! on the libfabric that `OFI_LIBFABRIC_PATH` names, or on their own.
+
 #![expect(
     clippy::print_stderr,
     reason = "a skipped test is named where people look"
@@ -6,6 +8,7 @@
 
 use std::io::ErrorKind;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// A program that finds the provider. `None`, after saying so, if it is not installed.
@@ -30,6 +33,10 @@ fn program(name: &str) -> Option<Command> {
         .env("HFI_NO_BACKTRACE", "1")
         .env("IPATH_NO_BACKTRACE", "1")
         .env("EFA_EMU_SEED", "1");
+    if let Some(library) = std::env::var_os("OFI_LIBFABRIC_PATH") {
+        let directory = Path::new(&library).parent().expect("its directory");
+        command.env("LD_LIBRARY_PATH", directory);
+    }
     Some(command)
 }
 
@@ -38,14 +45,25 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// The fabric `efa`, and since 2.1 `efa-direct` too.
 #[test]
 fn fi_info_shows_the_nics() {
+    for (generation, entries) in [("1.22", 3), ("2.5", 6)] {
+        shows_the_nics(generation, entries);
+    }
+}
+
+fn shows_the_nics(generation: &str, entries: usize) {
     let Some(mut fi_info) = program("fi_info") else {
         return;
     };
-    fi_info.args(["-p", "efa", "-v"]).env("EFA_EMU_NICS", "3");
+    fi_info
+        .args(["-p", "efa", "-v"])
+        .env("EFA_EMU_NICS", "3")
+        .env("EFA_EMU_GENERATION", generation);
     let shown = text(&fi_info.output().expect("fi_info"));
-    assert_eq!(shown.matches("prov_name: efa").count(), 3, "{shown}");
+    let count = shown.matches("prov_name: efa").count();
+    assert_eq!(count, entries, "{generation}: {shown}");
     for line in [
         "FI_ADDR_EFA",
         "protocol: FI_PROTO_EFA",
@@ -73,6 +91,17 @@ fn a_wrong_setting_is_told_and_shows_no_nic() {
 
 #[test]
 fn fi_pingpong_plays() {
+    pingpong("1.22", "all", "1m");
+}
+
+/// Its messages are no longer than a packet.
+#[test]
+fn fi_pingpong_plays_on_efa_direct() {
+    pingpong("2.5", "8192", "8k");
+}
+
+/// Messages of these sizes to and fro; the longest is in the table of both sides.
+fn pingpong(generation: &str, sizes: &str, longest: &str) {
     let Some(mut server) = program("fi_pingpong") else {
         return;
     };
@@ -83,9 +112,13 @@ fn fi_pingpong_plays() {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = free.local_addr().expect("its number").port().to_string();
     drop(free);
-    let sizes = ["-p", "efa", "-e", "rdm", "-I", "20", "-S", "all", "-c"];
-    server.args(sizes).args(["-B", &port]);
-    client.args(sizes).args(["-P", &port, "127.0.0.1"]);
+    let sizes = ["-p", "efa", "-e", "rdm", "-I", "5", "-S", sizes, "-c"];
+    let generation = ("EFA_EMU_GENERATION", generation);
+    server.args(sizes).args(["-B", &port]).envs([generation]);
+    client
+        .args(sizes)
+        .args(["-P", &port, "127.0.0.1"])
+        .envs([generation]);
     let server = server
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -102,6 +135,6 @@ fn fi_pingpong_plays() {
         std::thread::yield_now();
     }
     let shown = shown.expect("the client never came through");
-    assert!(shown.contains("1m"), "{shown}");
-    assert!(text(&server.wait_with_output().expect("the server")).contains("1m"));
+    assert!(shown.contains(longest), "{shown}");
+    assert!(text(&server.wait_with_output().expect("the server")).contains(longest));
 }
