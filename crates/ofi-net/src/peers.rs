@@ -69,7 +69,9 @@ impl Peers {
     /// An event of the engine with the peer it is about.
     pub(crate) fn note(&self, event: Event) -> Note {
         let peer = match event {
-            Event::Failed(_, Failure { peer, .. }) | Event::Stalled { peer, .. } => peer,
+            Event::Failed(_, Failure { peer, .. })
+            | Event::Connected { peer, .. }
+            | Event::Stalled { peer, .. } => peer,
             _ => None,
         };
         match peer.and_then(|peer| self.shown(peer)) {

@@ -350,6 +350,24 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_names_device_and_peer() {
+        let (lines, reporter) = (Lines::default(), Reporter::default());
+        let event = Event::Connected {
+            comm: CommKey::from_bits(1),
+            local_id: 1,
+            remote_id: 2,
+            peer: None,
+        };
+        let peer = "192.0.2.2:34803".into();
+        reporter.write(&lines, "device 0 (eth0)", &[Note::About { event, peer }]);
+        let line = "device 0 (eth0): peer 192.0.2.2:34803: communicator 1 connected, 2 at the peer";
+        assert_eq!(
+            lines.0.into_inner().unwrap(),
+            [(Level::Info, line.to_owned())]
+        );
+    }
+
+    #[test]
     fn strays_are_no_warnings() {
         let (lines, reporter) = (Lines::default(), Reporter::default());
         reporter.write(&lines, "eth0", &[Note::Event(Event::Stray(Stray::Conn(3)))]);

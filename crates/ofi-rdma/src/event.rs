@@ -15,6 +15,8 @@ pub enum Event {
         local_id: u32,
         /// The peer's wire id.
         remote_id: u32,
+        /// As in [`Failure::peer`].
+        peer: Option<PeerAddr>,
     },
     /// The peer takes shorter eager messages than we would send: longer ones go by rendezvous.
     EagerCapped {

@@ -183,11 +183,13 @@ impl Engine {
         };
         debug_assert!(comm.state == CommState::Up);
         let (local_id, remote_id) = (comm.tag, comm.tag);
+        let peer = comm.peer_address();
         let comm = comm_key(key);
         self.event(Event::Connected {
             comm,
             local_id,
             remote_id,
+            peer,
         });
         self.news();
     }

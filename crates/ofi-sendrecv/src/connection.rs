@@ -146,6 +146,7 @@ impl Engine {
             comm,
             local_id,
             remote_id,
+            peer: Some(peer),
         });
         Ok(Some(comm))
     }

@@ -201,12 +201,20 @@ impl Lines {
     }
 }
 
-/// The end of two sides of which nothing went wrong: nobody is warned of anything, closing included.
+/// The end of two sides of which nothing went wrong: nobody is warned of anything, closing included, and the
+/// log says with whom each was connected.
 pub fn end_quietly(sides: (Side, Side)) {
     let logs = [&sides.0, &sides.1].map(|side| Arc::clone(&side.log));
     drop(sides);
     for log in logs {
         assert_eq!(log.at(Level::Warn), Vec::<String>::new());
+        let lines = log.at(Level::Info);
+        let mut connections = lines.iter().filter(|line| line.contains(" connected, "));
+        assert!(connections.clone().count() > 0, "{lines:?}");
+        assert!(
+            connections.all(|line| line.contains(": peer ")),
+            "{lines:?}"
+        );
     }
 }
 

@@ -128,10 +128,12 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 comm.since_ms = now_ms;
                 comm.moved = true;
                 let (local_id, remote_id) = (comm.local_id, comm.remote_id);
+                let peer = comm.peer_address();
                 self.event(Event::Connected {
                     comm: CommKey(key),
                     local_id,
                     remote_id,
+                    peer,
                 });
                 if eager_max != ours {
                     let comm = CommKey(key);

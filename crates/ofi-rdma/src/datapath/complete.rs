@@ -112,11 +112,13 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
         if named.op == OpKind::ConnResp && comm.step(CommInput::AnswerSent) {
             let (local_id, remote_id) = (comm.local_id, comm.remote_id);
+            let peer = comm.peer_address();
             match comm.refusal {
                 None => self.event(Event::Connected {
                     comm: CommKey(key),
                     local_id,
                     remote_id,
+                    peer,
                 }),
                 Some((what, ours, theirs)) => {
                     self.fail(key, None, Why::Mismatch { what, ours, theirs });
