@@ -16,7 +16,7 @@ const HEAD: &str = "\
 
 Each line of the plugins' log that somebody has to do something about starts with a code. `OFI-E....`: something failed; `OFI-W....`: the job
 runs on. Numbers are stable: one number is one code, and is never used again for something else. `ofi explain OFI-E0501` prints an entry of this page, `ofi explain
-LOG` finds the codes in a log; what `ofi doctor` finds has codes of its own (`OFI-D...`, [doctor.md](doctor.md)).
+LOG` finds the codes in a log; what `ofi doctor` finds has codes of its own (`OFI-D...`, [doctor.md](doctor.md)); what to do for a symptom: [troubleshooting.md](troubleshooting.md).
 
 ```text
 NET/OFI OFI-E0601 an operation failed: eth0: peer 10.0.0.2:4711: communicator 7, message 3: Write on data rail 2 failed: ..; likely: .., or ..; do: ..
@@ -83,6 +83,38 @@ fn every_code_has_its_entry() {
         assert!(page.contains(&format!("### {code}: ")), "{code}");
     }
     assert_eq!(page.matches("\n### OFI-").count(), Code::ALL.len());
+}
+
+/// Other pages quote lines of the log: with the letter and the title that the table has now.
+#[test]
+fn what_other_pages_quote_is_what_is_said() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let mut quoted = 0;
+    for name in ["troubleshooting.md", "field-reports.md"] {
+        // Without the folder the first test says that it was skipped.
+        let page = std::fs::read_to_string(docs.join(name)).unwrap_or_default();
+        let places = page
+            .match_indices("OFI-E")
+            .chain(page.match_indices("OFI-W"));
+        for (at, _) in places {
+            let rest = &page[at..];
+            let shown: String = rest.chars().take(48).collect();
+            // Codes in general, such as `OFI-E`.
+            if !rest.as_bytes().get(5).is_some_and(u8::is_ascii_digit) {
+                continue;
+            }
+            let code = Code::find(&shown);
+            let code = code.unwrap_or_else(|| panic!("{name}: there is no code in {shown:?}"));
+            let said = rest.strip_prefix(&code.to_string());
+            let said = said.unwrap_or_else(|| panic!("{name}: it is {code}: {shown:?}"));
+            // In a sentence a code stands alone, in quotes of its own.
+            if let Some(line) = said.strip_prefix(' ') {
+                assert!(line.starts_with(code.info().title), "{name}: {shown:?}");
+                quoted += 1;
+            }
+        }
+    }
+    assert!(quoted > 25 || !docs.is_dir(), "{quoted}");
 }
 
 fn page() -> String {

@@ -24,7 +24,9 @@ const POINTS: [(&str, usize); 4] = [("B", 9), ("K", 7), ("L", 8), ("TRAP", 34)];
 const CATALOGUE: &str = "../shared/reference/field-reports.md";
 
 /// The groups of the catalogue that the page has to answer.
-const GROUPS: [&str; 6] = ["### A.", "### B.", "### C.", "### F.", "### G.", "### H."];
+const GROUPS: [&str; 9] = [
+    "### A.", "### B.", "### C.", "### D.", "### F.", "### G.", "### H.", "### I.", "### K.",
+];
 
 /// How a row without a test begins.
 const REASONS: [&str; 3] = ["later:", "does not apply:", "hardware:"];
