@@ -288,7 +288,8 @@ impl Config {
                 .ok()
                 .map(|threads| threads > 0),
             endpoint_per_comm: values.flag(Id::EndpointPerComm),
-            product_name: non_empty(values, Id::ForceProductName),
+            product_name: non_empty(values, Id::ForceProductName)
+                .map(|name| name.trim().to_owned()),
             mr_cache: !values.flag(Id::MrCacheDisable),
             dmabuf: !values.flag(Id::DisableDmabuf),
             native_rdma_check: !values.flag(Id::DisableNativeRdmaCheck),

@@ -4,12 +4,10 @@
 //! the provider says.
 
 use crate::config::Protocol;
+use ofi_topo::Sysfs;
 use std::path::Path;
 
 mod table;
-
-/// Where the firmware's name of the machine stands.
-const PRODUCT_NAME: &str = "sys/devices/virtual/dmi/id/product_name";
 
 /// One instance family.
 #[derive(Clone, Copy, Debug)]
@@ -86,10 +84,10 @@ pub fn nics(product: &str) -> Option<usize> {
         .map(|(_, count, _)| *count)
 }
 
-/// What the firmware calls this machine; empty where it says nothing.
+/// What the firmware calls this machine; empty where it says nothing, or nothing that can be read.
 pub(crate) fn product_name(root: &Path) -> String {
-    let text = std::fs::read_to_string(root.join(PRODUCT_NAME)).unwrap_or_default();
-    text.lines().next().unwrap_or_default().to_owned()
+    let name = Sysfs::new(root).product_name();
+    name.ok().flatten().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
+use crate::tree::BRIDGES_MAX;
 use crate::{PciAddress, PciFunction, TopoError, Tree};
 
-/// Elements of a dump; those of the largest hosts have some thousands.
-const NODES_MAX: u32 = 1 << 20;
+/// Elements and texts of a dump; those of the largest hosts have some ten thousand.
+const NODES_MAX: u32 = 1 << 18;
 
 /// What is known of the objects around an object.
 #[derive(Clone, Default)]
@@ -24,7 +25,8 @@ impl Tree {
     /// Reads a dump of hwloc 1.x or 2.x.
     ///
     /// # Errors
-    /// [`TopoError::BadXml`] for what is no XML, no dump of hwloc, or has more than a million elements.
+    /// [`TopoError::BadXml`] for what is no XML, no dump of hwloc, or has more than a quarter
+    /// of a million elements and texts, or more than 64 bridges above each other.
     pub fn from_hwloc_xml(text: &str) -> Result<Self, TopoError> {
         let options = ParsingOptions {
             allow_dtd: true,
@@ -47,6 +49,11 @@ impl Tree {
         let mut stack = vec![(top, Around::default())];
         while let Some((node, around)) = stack.pop() {
             let around = enter(node, around, &mut functions);
+            if around.bridges.len() > BRIDGES_MAX {
+                return Err(bad(format!(
+                    "more than {BRIDGES_MAX} bridges above each other"
+                )));
+            }
             if let (Some(numa), Some(package)) = (around.numa, around.package) {
                 packages.insert(numa, package);
             }
@@ -149,6 +156,51 @@ mod tests {
         );
         // Deep or refused, but never a crash.
         assert!(Tree::from_hwloc_xml(&text).is_ok_and(|tree| tree.functions().is_empty()));
+    }
+
+    #[test]
+    fn bridges_without_end_and_entities_of_entities_are_refused() {
+        let nested = |depth: usize| {
+            let bridge = "<object type=\"Bridge\" pci_busid=\"0000:01:00.0\">";
+            let ends = "</object>".repeat(depth);
+            format!("<topology>{}{ends}</topology>", bridge.repeat(depth))
+        };
+        Tree::from_hwloc_xml(&nested(64)).unwrap();
+        let error = Tree::from_hwloc_xml(&nested(20_000)).unwrap_err();
+        assert!(error.to_string().contains("64 bridges"), "{error}");
+        let entities: String = (1..12)
+            .map(|n| format!("<!ENTITY e{n} \"{}\">", format!("&e{};", n - 1).repeat(10)))
+            .collect();
+        let laughs = format!(
+            "<!DOCTYPE topology [<!ENTITY e0 \"<object/>\">{entities}]><topology>&e11;</topology>"
+        );
+        let error = Tree::from_hwloc_xml(&laughs).unwrap_err();
+        assert!(matches!(error, TopoError::BadXml { .. }), "{error}");
+    }
+
+    #[test]
+    fn both_generations_of_dumps_say_the_same() {
+        // Of 1.x the node holds what is near it; of 2.x it is beside, and the package is a "Socket" no more.
+        let devices = r#"<object type="Bridge" bridge_type="0-1" bridge_pci="0000:[10-12]">
+            <object type="Bridge" bridge_type="1-1" pci_busid="0000:10:00.0" pci_type="0604 [1d0f:0200]">
+            <object type="PCIDev" pci_busid="0000:11:00.0" pci_type="0200 [1d0f:efa1] [1d0f:efa1] 00"/>
+            </object></object>"#;
+        let old = format!(
+            r#"<topology><object type="Machine"><object type="Socket" os_index="1" cpuset="0x3">
+            <object type="NUMANode" os_index="1" cpuset="0x3">{devices}</object></object></object></topology>"#
+        );
+        let new = format!(
+            r#"<topology version="2.0"><object type="Machine"><object type="Package" os_index="1" cpuset="0x3">
+            <object type="NUMANode" os_index="1" cpuset="0x3"/>{devices}</object></object></topology>"#
+        );
+        let [old, new] = [old, new].map(|text| Tree::from_hwloc_xml(&text).unwrap());
+        assert_eq!(old, new);
+        let efa = &old.functions()[1];
+        assert_eq!(
+            (efa.device, efa.numa, efa.bridges.len()),
+            (0xefa1, Some(1), 1)
+        );
+        assert_eq!(old.package_of(1), Some(1));
     }
 
     #[test]

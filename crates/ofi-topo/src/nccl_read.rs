@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::{Document, Node, ParsingOptions};
 
+use crate::tree::BRIDGES_MAX;
 use crate::{Link, LinkSpeed, PciAddress, PciFunction, TopoError, Tree};
 
 /// Elements that are looked at.
@@ -36,10 +37,14 @@ fn document(text: &str) -> Result<Document<'_>, TopoError> {
     )))
 }
 
-/// Elements, each with the bridges above it and its NUMA node; in any order.
-fn elements<'a, 'i>(
-    document: &'a Document<'i>,
-) -> Vec<(Node<'a, 'i>, Vec<PciAddress>, Option<u32>)> {
+/// An element with the bridges above it and its NUMA node.
+type Element<'a, 'i> = (Node<'a, 'i>, Vec<PciAddress>, Option<u32>);
+
+/// Elements, in any order.
+///
+/// # Errors
+/// More bridges above each other than there can be.
+fn elements<'a, 'i>(document: &'a Document<'i>) -> Result<Vec<Element<'a, 'i>>, TopoError> {
     let mut found = Vec::new();
     // A stack of our own: how deep a file nests is up to whoever wrote it.
     let mut stack = vec![(document.root_element(), Vec::new(), None)];
@@ -49,11 +54,15 @@ fn elements<'a, 'i>(
         }
         let mut below = bridges.clone();
         below.extend(bus_id(node));
+        if below.len() > BRIDGES_MAX + 1 {
+            let what = format!("more than {BRIDGES_MAX} bridges above each other");
+            return Err(TopoError::BadNcclXml { what });
+        }
         let children = node.children().filter(Node::is_element);
         stack.extend(children.map(|child| (child, below.clone(), numa)));
         found.push((node, bridges, numa));
     }
-    found
+    Ok(found)
 }
 
 fn bus_id(node: Node<'_, '_>) -> Option<PciAddress> {
@@ -66,10 +75,11 @@ impl Tree {
     /// not there.
     ///
     /// # Errors
-    /// [`TopoError::BadNcclXml`] for what is no XML, no such file, or has more than 65536 elements.
+    /// [`TopoError::BadNcclXml`] for what is no XML, no such file, or has more than 65536 elements, or
+    /// more than 64 bridges above each other.
     pub fn from_nccl_xml(text: &str) -> Result<Self, TopoError> {
         let document = document(text)?;
-        let functions = elements(&document)
+        let functions = elements(&document)?
             .into_iter()
             .filter_map(|(node, bridges, numa)| {
                 let mut function = PciFunction::new(bus_id(node)?, bridges);
@@ -128,7 +138,7 @@ impl Fault {
 /// As [`Tree::from_nccl_xml`].
 pub fn faults(text: &str, host: Option<&Tree>) -> Result<Vec<Fault>, TopoError> {
     let document = document(text)?;
-    let elements = elements(&document);
+    let elements = elements(&document)?;
     let mut faults = Vec::new();
     let count = elements.len();
     let crowd = || {
@@ -338,6 +348,13 @@ mod tests {
             "<pci>".repeat(depth),
             "</pci>".repeat(depth)
         );
+        let bridges = text.replace("<pci>", "<pci busid=\"0000:01:00.0\">");
+        for error in [
+            Tree::from_nccl_xml(&bridges).unwrap_err(),
+            faults(&bridges, None).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("64 bridges"), "{error}");
+        }
         // Deep or refused, but never a crash.
         assert!(Tree::from_nccl_xml(&text).is_ok_and(|tree| tree.functions().is_empty()));
     }

@@ -64,6 +64,19 @@ impl Sysfs {
         }
     }
 
+    /// What `/sys/class/net/<interface>/<attribute>` says of an IP interface, for example its `speed` in Mb/s
+    /// (-1: nobody knows) or its `flags` in hex; `None` where it says nothing.
+    #[must_use]
+    pub fn interface(&self, interface: &str, attribute: &str) -> Option<String> {
+        let is_name = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
+        if !is_name(interface) || !is_name(attribute) {
+            return None;
+        }
+        let interfaces = self.root.join("sys/class/net");
+        let path = interfaces.join(interface).join(attribute);
+        self.first_line("an attribute of an interface", &path).ok()
+    }
+
     /// The GUID of an RDMA device, from `/sys/class/infiniband/<device>/node_guid`.
     ///
     /// # Errors
@@ -121,9 +134,13 @@ impl Sysfs {
     }
 }
 
-/// The text of a file, or its first [`FILE_BYTES_MAX`] bytes.
+/// The text of a file, or its first [`FILE_BYTES_MAX`] bytes. What is no file (a pipe that nobody writes to,
+/// say) is not opened.
 fn read_bounded(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
+    }
     File::open(path)?
         .take(FILE_BYTES_MAX)
         .read_to_end(&mut bytes)?;

@@ -16,6 +16,11 @@ use std::collections::BTreeMap;
 
 use crate::{Link, PciAddress};
 
+/// Bridges above one function, at most, in a file that is read: hosts have some ten, and a file that nests
+/// without end would take memory in the square of its size.
+#[cfg(any(feature = "hwloc-xml", feature = "nccl-xml"))]
+pub(crate) const BRIDGES_MAX: usize = 64;
+
 /// One PCI function: a NIC, an accelerator, a bridge, or something else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

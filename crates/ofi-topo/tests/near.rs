@@ -6,10 +6,11 @@ mod common;
 use common::devices;
 use ofi_topo::shape::Shape;
 use ofi_topo::{
-    Accelerators, Grouping, MAX_RAILS, Nic, PciAddress, PciFunction, Remark, Tree, group_near,
-    nccl_xml, nearest,
+    Accelerators, Grouping, MAX_RAILS, Nic, NodeGuid, PciAddress, PciFunction, Remark, Tree,
+    group_near, nccl_xml, nearest,
 };
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 
 /// Numbers that look random and are the same each time.
 struct Lcg(u64);
@@ -202,9 +203,7 @@ fn cards_with_several_functions_take_turns() {
         nics.push(
             Nic::new(index, format!("c{card}f{function}"))
                 .with_pci(place)
-                .with_guid(ofi_topo::NodeGuid(
-                    u64::from(card) << 8 | u64::from(function),
-                )),
+                .with_guid(NodeGuid(u64::from(card) << 8 | u64::from(function))),
         );
     }
     let tree = Tree::new(functions.clone(), [].into());
@@ -283,6 +282,74 @@ fn ten_thousand_orders_of_each_instance_give_the_same() {
                 assert_eq!(same, file, "{name}, round {round}");
             }
         }
+    }
+}
+
+/// Bridges that a hypervisor hides: what is left of the tree, packages and nodes, decides, and no more than
+/// that is lost.
+#[test]
+fn hidden_bridges_leave_the_nodes() {
+    let p5 = shape("p5");
+    let flat = |function: &PciFunction| {
+        let mut function = function.clone();
+        function.bridges.clear();
+        function
+    };
+    let functions = p5.tree.functions().iter().filter(|f| f.class != 0x0604);
+    let packages = (0..2).filter_map(|node| Some((node, p5.tree.package_of(node)?)));
+    let tree = Tree::new(functions.map(flat).collect(), packages.collect());
+    let list = p5.provider_list();
+    let grouping = group_near(&list, &tree, Accelerators::NVIDIA).unwrap();
+    let rails = grouping.devices.iter().map(|device| device.rails.len());
+    assert_eq!(rails.collect::<Vec<_>>(), [4; 8]);
+    let numa = |index: usize| tree.find(list[index].pci.unwrap()).unwrap().numa;
+    for device in &grouping.devices {
+        assert!(
+            device
+                .rails
+                .iter()
+                .all(|&rail| numa(rail) == numa(device.leader))
+        );
+    }
+}
+
+/// More NICs than any instance has, behind one switch with few accelerators, of no NUMA node, all with one
+/// GUID: in one order all the same, whatever the list's.
+#[test]
+fn two_hundred_nics_of_one_guid_have_one_order() {
+    let bridge = address("0000:01:00.0");
+    let at = |bus: u8| PciAddress::new(0, bus, 0, 0).unwrap();
+    let behind = |bus: u8, class: u16, vendor: u16| {
+        let mut function = PciFunction::new(at(bus), vec![bridge]);
+        (function.class, function.vendor) = (class, vendor);
+        function
+    };
+    let mut functions = vec![PciFunction::new(bridge, Vec::new())];
+    functions.extend((2..=201).map(|bus| behind(bus, 0x0200, 0x1d0f)));
+    functions.extend((202..=204).map(|bus| behind(bus, 0x0302, 0x10de)));
+    let tree = Tree::new(functions, BTreeMap::new());
+    let guid: NodeGuid = "0000:0000:0000:0000".parse().unwrap();
+    let nic = |bus: u8| {
+        let nic = Nic::new(usize::from(bus) - 2, format!("nic{bus}"));
+        nic.with_pci(at(bus)).with_guid(guid)
+    };
+    let mut list: Vec<Nic> = (2..=201).map(nic).collect();
+    let of = |list: &[Nic]| {
+        let grouping = group_near(list, &tree, Accelerators::NVIDIA).unwrap();
+        let spread = Remark::Spread {
+            nics: 200,
+            accelerators: 3,
+            devices: 50,
+        };
+        assert_eq!(grouping.remarks, [spread]);
+        devices(&grouping, list)
+    };
+    let want = of(&list);
+    assert!(want.len() == 50 && want.iter().all(|device| device.len() == MAX_RAILS));
+    let mut dice = Lcg(3);
+    for round in 0..100 {
+        dice.shuffle(&mut list);
+        assert_eq!(of(&renumbered(&list)), want, "round {round}");
     }
 }
 

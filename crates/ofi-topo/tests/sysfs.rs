@@ -137,3 +137,55 @@ fn guids_come_from_the_device() {
         "{error}"
     );
 }
+
+#[test]
+fn pipes_loops_and_what_leads_out_say_nothing() {
+    let root = host();
+    let sysfs = Sysfs::new(root.path());
+    let eth0 = root.path().join("sys/class/net/eth0");
+    fs::create_dir_all(&eth0).unwrap();
+    fs::write(eth0.join("speed"), "25000\n").unwrap();
+    assert_eq!(sysfs.interface("eth0", "speed").as_deref(), Some("25000"));
+    // Who opens a pipe to read waits for a writer.
+    let pipe = |path: &Path| {
+        let made = std::process::Command::new("mkfifo").arg(path).status();
+        assert!(made.unwrap().success());
+    };
+    pipe(&eth0.join("flags"));
+    symlink("/dev/zero", eth0.join("mtu")).unwrap();
+    symlink("loop", eth0.join("loop")).unwrap();
+    for (interface, attribute) in [
+        ("eth0", "flags"),
+        ("eth0", "mtu"),
+        ("eth0", "loop"),
+        ("eth0", "address"),
+        ("eth1", "speed"),
+        ("..", "speed"),
+        ("../net/eth0", "speed"),
+        ("eth0", "../eth0/speed"),
+        ("", "speed"),
+    ] {
+        assert_eq!(
+            sysfs.interface(interface, attribute),
+            None,
+            "{interface}/{attribute}"
+        );
+    }
+    pipe(&root.path().join("sys/devices/virtual/dmi/id/product_name"));
+    assert!(matches!(sysfs.product_name(), Err(TopoError::Sysfs { .. })));
+    // The tree of a host with links in a circle, above a function and in its place.
+    let devices = root.path().join("sys/bus/pci/devices");
+    fs::create_dir_all(&devices).unwrap();
+    symlink("0000:00:02.0", devices.join("0000:00:01.0")).unwrap();
+    symlink("0000:00:01.0", devices.join("0000:00:02.0")).unwrap();
+    let real = "../../../devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0";
+    symlink(real, devices.join("0000:a1:00.0")).unwrap();
+    let inside = root
+        .path()
+        .join("sys/devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0");
+    symlink("..", inside.join("subsystem")).unwrap();
+    pipe(&inside.join("class"));
+    let tree = sysfs.tree().unwrap();
+    assert_eq!(tree.functions().len(), 1, "{tree:?}");
+    assert_eq!(tree.functions()[0].class, 0);
+}

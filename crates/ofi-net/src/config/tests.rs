@@ -40,6 +40,7 @@ fn values_reach_their_fields() {
         ("OFI_NCCL_PROTOCOL", "sendRecv"),
         ("OFI_NCCL_EXCLUDE_TCP_IF", " lo , docker0,,"),
         ("OFI_NCCL_FORCE_NUM_RAILS", "4"),
+        ("OFI_NCCL_FORCE_PRODUCT_NAME", " p5.48xlarge "),
         ("OFI_NCCL_STALL_FAIL", "2"),
         ("OFI_NCCL_DISABLE_CLOSE_MESSAGE", "0"),
         ("OFI_LIBFABRIC_PATH", "/opt/lf/libfabric.so.1"),
@@ -50,6 +51,7 @@ fn values_reach_their_fields() {
     assert_eq!(config.protocol, Some(Protocol::SendRecv));
     assert_eq!(config.exclude_tcp_if, ["lo", "docker0"]);
     assert_eq!(config.force_num_rails, Some(4));
+    assert_eq!(config.product_name.as_deref(), Some("p5.48xlarge"));
     assert_eq!(config.stall_fail_ms, Some(2000));
     assert!(config.close_messages);
     assert_eq!(config.libfabric_path, Some("/opt/lf/libfabric.so.1".into()));

@@ -1,7 +1,8 @@
 //! What libfabric does not tell of an IP interface: its speed, and whether it reaches this host only.
 
-use std::fs;
 use std::path::Path;
+
+use ofi_topo::Sysfs;
 
 /// `IFF_LOOPBACK` of netdevice(7).
 const LOOPBACK: u32 = 0x8;
@@ -21,14 +22,11 @@ pub(super) fn is_loopback(root: &Path, name: &str) -> bool {
     u32::from_str_radix(digits, 16).is_ok_and(|flags| flags & LOOPBACK != 0)
 }
 
-/// A file of an interface; empty where there is none.
-fn read(root: &Path, name: &str, file: &str) -> String {
-    if name.is_empty() || name.contains('/') || name.starts_with('.') {
-        return String::new();
-    }
-    let file = root.join("sys/class/net").join(name).join(file);
-    let text = fs::read_to_string(file).unwrap_or_default();
-    text.trim().to_owned()
+/// An attribute of an interface; empty where there is none.
+fn read(root: &Path, name: &str, attribute: &str) -> String {
+    Sysfs::new(root)
+        .interface(name, attribute)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
