@@ -144,3 +144,41 @@ fn what_cannot_be_read_is_told_by_words_and_status() {
         "{output:?}"
     );
 }
+
+/// What Perfetto loads: one object, names for each process and track, a beginning and an end for each
+/// operation, with the time between them.
+#[test]
+fn chrome_has_a_bar_for_each_operation() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    let done = Record::Done { token: 5 };
+    std::fs::write(&a, trace("n1", 1_000_000, &[(1000, WRITE), (4500, done)])).unwrap();
+    std::fs::write(&b, trace("n2", 1_000_000, &[(2000, SEGMENT)])).unwrap();
+    let output = ofi(&["--chrome"], &[&a, &b]);
+    assert!(output.status.success(), "{output:?}");
+    let whole: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let events = whole["traceEvents"].as_array().unwrap();
+    let of = |ph: &str| -> Vec<&serde_json::Value> {
+        events.iter().filter(|event| event["ph"] == ph).collect()
+    };
+    let (begins, ends, instants) = (of("b"), of("e"), of("i"));
+    assert_eq!((begins.len(), ends.len(), instants.len()), (1, 1, 1));
+    for field in ["name", "cat", "id2", "pid", "tid"] {
+        assert_eq!(begins[0][field], ends[0][field], "{field}");
+    }
+    assert_eq!(begins[0]["name"], "writedata");
+    let (from, to) = (
+        begins[0]["ts"].as_f64().unwrap(),
+        ends[0]["ts"].as_f64().unwrap(),
+    );
+    assert!((to - from - 3.5).abs() < 1e-6, "microseconds: {from} {to}");
+    assert_eq!(instants[0]["name"], "segment");
+    assert_ne!(instants[0]["pid"], begins[0]["pid"]);
+    let names: Vec<_> = of("M")
+        .iter()
+        .map(|event| event["args"]["name"].clone())
+        .collect();
+    for name in ["n1:7", "n2:7", "d0 data0"] {
+        assert!(names.iter().any(|found| found == name), "{name}: {names:?}");
+    }
+}

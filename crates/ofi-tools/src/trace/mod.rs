@@ -1,10 +1,11 @@
 //! `ofi trace`: the wire traces of one or several processes as lines in the order of time.
 //!
 //! ```text
-//! files --> View (a file: names, operations) --> Line --> text | JSON
+//! files --> View (a file: names, operations) --> Line --> text | JSON | Chrome trace events
 //!               +--> what was never completed, totals
 //! ```
 
+mod chrome;
 mod line;
 mod message;
 mod view;
@@ -16,6 +17,7 @@ use clap::Args;
 use ofi_trace::{Reader, Stamped, TraceError};
 
 use crate::report::out;
+use chrome::Chrome;
 use line::printable;
 use view::{View, lane_name};
 
@@ -30,6 +32,10 @@ pub(crate) struct TraceArgs {
     /// One JSON object a line, without the summary
     #[arg(long, conflicts_with = "summary")]
     json: bool,
+    /// One JSON object of Chrome trace events, which Perfetto (ui.perfetto.dev) shows: a bar for each
+    /// operation from its post to its end
+    #[arg(long, conflicts_with_all = ["json", "summary"])]
+    chrome: bool,
     /// Only the summary: totals, and operations that never completed
     #[arg(long)]
     summary: bool,
@@ -62,18 +68,28 @@ pub(crate) fn run(args: &TraceArgs) -> ExitCode {
         .map(|source| source.view.started_ns)
         .min()
         .unwrap_or(0);
+    let mut chrome = Chrome::default();
+    if args.chrome {
+        out::line(Chrome::HEAD);
+    }
     while let Some(source) = next_in_time(&mut sources) {
         let Some(stamped) = source.advance() else {
             continue;
         };
         let line = source.view.line(&stamped);
-        if args.json {
+        if args.chrome {
+            for event in chrome.events(line, zero_ns) {
+                out::line(&format!("{event},"));
+            }
+        } else if args.json {
             out::line(&line.json().to_string());
         } else if !args.summary {
             out::line(&line.text(zero_ns));
         }
     }
-    if !args.json {
+    if args.chrome {
+        out::line(&Chrome::tail());
+    } else if !args.json {
         for source in &sources {
             source
                 .summary(zero_ns)
