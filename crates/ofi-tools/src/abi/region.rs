@@ -7,6 +7,9 @@
 use core::ptr::NonNull;
 use std::io;
 
+/// Bytes of a huge page, on most systems.
+const HUGE: usize = 2 << 20;
+
 /// A page-aligned mapping, zeroed at first. A copy names the same memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Region {
@@ -15,9 +18,26 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Maps `len` bytes, rounded up to whole pages.
+    /// Maps `len` bytes, rounded up to whole pages; to huge ones where they fit in and the system has any,
+    /// for who pins or copies page by page is slow over small ones (`process_vm_writev(2)`, by which
+    /// the emulated EFA moves bytes, moves less than half of what memcpy does).
     pub(crate) fn map(len: usize) -> io::Result<Self> {
         let len = len.max(1).next_multiple_of(4096);
+        if len < HUGE {
+            return Self::anonymous(len);
+        }
+        let around = Self::anonymous(len + HUGE)?;
+        let at = around.base.as_ptr().align_offset(HUGE);
+        let base = around.address(at, len);
+        // SAFETY: madvise(2): within the mapping just made; contents do not change, and who has no huge
+        // pages leaves it as it is.
+        let _none = unsafe { libc::madvise(base.cast(), len, libc::MADV_HUGEPAGE) };
+        NonNull::new(base)
+            .map(|base| Self { base, len })
+            .ok_or_else(|| io::Error::other("mmap gave NULL"))
+    }
+
+    fn anonymous(len: usize) -> io::Result<Self> {
         // SAFETY: mmap(2) with a NULL hint, private and anonymous: it cannot touch any existing
         // mapping; the arguments are in range and the result is checked.
         let base = unsafe {
@@ -84,6 +104,17 @@ mod tests {
         let mut b = [9_u8; 12];
         r.read(4089, &mut b);
         assert_eq!(b, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0]);
+    }
+
+    #[test]
+    fn long_ones_start_where_a_huge_page_does() {
+        let r = Region::map(HUGE + 1).unwrap();
+        assert_eq!(r.len(), HUGE + 4096);
+        assert_eq!(r.address(0, r.len()).align_offset(HUGE), 0);
+        r.write(HUGE, &[7]);
+        let mut b = [0_u8; 2];
+        r.read(HUGE, &mut b);
+        assert_eq!(b, [7, 0]);
     }
 
     #[test]
