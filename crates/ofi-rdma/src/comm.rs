@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use ofi_pools::Key;
 
+use crate::counts::{CommCounters, Past};
 use crate::dialect::Dialect;
 use crate::error::{Failure, Mismatch, OpKind};
 use crate::limits::MAX_RAILS;
@@ -44,9 +45,9 @@ pub(crate) struct Comm<D: Dialect> {
     /// Both sides are ours and agreed: the length of a segment stands in the upper half of the CQ
     /// data.
     pub(crate) len_in_data: bool,
-    pub(crate) window: Window<D>,
     /// Operations of it and of its requests that the provider does not have yet.
     pub(crate) queued: u32,
+    pub(crate) window: Window<D>,
     /// Operations at the provider, of this communicator and its requests.
     pub(crate) flying: u32,
     pub(crate) remote_id: u32,
@@ -56,8 +57,12 @@ pub(crate) struct Comm<D: Dialect> {
     pub(crate) writes_out: u16,
     /// One-sided operations not taken by `test`: they share the cap of the messages (2e.8).
     pub(crate) one_sided_out: u16,
+    /// Messages started, modulo 2^32: the rest of the count follows from that of the CTRLs.
+    messages: Past<u32>,
     /// Receive: CTRLs whose send completed. Send: CTRLs that came. For CLOSE.
     pub(crate) ctrls: u64,
+    /// Bytes of messages that are done.
+    pub(crate) bytes: Past<u64>,
     pub(crate) peer: Peer,
     pub(crate) kind: CommKind,
     pub(crate) warned: bool,
@@ -77,6 +82,10 @@ pub(crate) struct Comm<D: Dialect> {
     pub(crate) message: Option<Box<Conn>>,
     /// Listener: the receive communicator being made.
     pub(crate) child: Option<Key>,
+    /// EAGAINs to its operations.
+    pub(crate) busy: Past<u32>,
+    /// Sends that went eagerly.
+    pub(crate) eager: Past<u64>,
 }
 
 const _: () = {
@@ -118,6 +127,28 @@ impl<D: Dialect> Comm<D> {
             warned: false,
             message: None,
             child: None,
+            messages: Past::default(),
+            bytes: Past::default(),
+            eager: Past::default(),
+            busy: Past::default(),
+        }
+    }
+
+    /// A message was started.
+    #[inline(always)]
+    pub(crate) const fn one_message(&mut self) {
+        self.messages.one_more();
+    }
+
+    /// What happened on it.
+    pub(crate) fn counters(&self) -> CommCounters {
+        CommCounters {
+            // Each message has one CTRL; those that a peer repeats, and those of messages in flight, are
+            // less than 2^31.
+            messages: self.messages.widened(self.ctrls),
+            eager: self.eager.get(),
+            bytes: self.bytes.get(),
+            busy: self.busy.get(),
         }
     }
 

@@ -114,6 +114,11 @@ impl<D: Dialect> Comms<D> {
     pub(crate) const fn len(&self) -> u32 {
         self.len
     }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Comm<D>> {
+        self.entries.iter().filter_map(|entry| entry.comm.as_ref())
+    }
 }
 
 #[cfg(test)]

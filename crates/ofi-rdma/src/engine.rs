@@ -10,6 +10,7 @@ use crate::batch::Batch;
 use crate::comm::{Comm, CommKind};
 use crate::comms::Comms;
 use crate::config::{Config, ConfigError};
+use crate::counts::CommCounters;
 use crate::datapath::Backoff;
 use crate::dialect::{Base, Bounds, Dialect};
 use crate::error::{Error, Failure, OpKind, Stage, Why};
@@ -17,7 +18,7 @@ use crate::event::{Counters, Event, Stray};
 use crate::key::{CommKey, ReqKey, SLOTS_MAX};
 use crate::limits::{EVENTS_MAX, ID_QUARANTINE, MAX_RAILS};
 use crate::outbox::Outbox;
-use crate::port::{Lane, RegionId, RxId};
+use crate::port::{Lane, PeerAddr, RegionId, RxId};
 use crate::request::{Kind, Request};
 use crate::state::{CommState, ReqInput, ReqState};
 
@@ -56,6 +57,7 @@ pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
     pub(crate) region_refs: Vec<u32>,
     pub(crate) released: Vec<RxId>,
     pub(crate) events: VecDeque<Event>,
+    /// But for what is counted on communicators: there it is that of those that are gone.
     pub(crate) counters: Counters,
     /// By lane: when a busy one is tried again.
     pub(crate) backoff: [Backoff; Lane::COUNT_MAX],
@@ -149,10 +151,38 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         &self.config
     }
 
-    /// What happened so far.
+    /// What happened so far, on communicators that were closed too. O(communicators).
     #[must_use]
-    pub const fn counters(&self) -> &Counters {
-        &self.counters
+    pub fn counters(&self) -> Counters {
+        let mut sum = self.counters;
+        self.comms.iter().for_each(|comm| sum.take_over(comm));
+        sum
+    }
+
+    /// What happened on a communicator; `None` when it is closed.
+    #[must_use]
+    pub fn comm_counters(&self, comm: CommKey) -> Option<CommCounters> {
+        let c = self.comms.get(comm.0)?;
+        (!c.state.is_closed()).then(|| c.counters())
+    }
+
+    /// The peer's control endpoint 0; `None` for a listener, and when it is closed.
+    #[must_use]
+    pub fn comm_peer(&self, comm: CommKey) -> Option<PeerAddr> {
+        self.comms.get(comm.0)?.peer_address()
+    }
+
+    /// The provider said EAGAIN to an operation of a request, or of a communicator itself.
+    #[cold]
+    pub(crate) fn count_busy(&mut self, op: OpKind, owner: Key) {
+        self.counters.busy += 1;
+        let comm = match op.is_own() {
+            true => Some(owner),
+            false => self.requests.get(owner).map(|request| request.comm),
+        };
+        if let Some(comm) = comm.and_then(|comm| self.comms.get_mut(comm)) {
+            comm.busy.one_more_at_most();
+        }
     }
 
     /// Requests that refer to a region: while there are any, it must stay registered.

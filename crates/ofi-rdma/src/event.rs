@@ -1,6 +1,9 @@
 //! Typed events and counters: what the engine noticed, without words.
 
 use crate::CommKey;
+use crate::comm::{Comm, CommKind};
+use crate::counts::add;
+use crate::dialect::Dialect;
 use crate::error::{Failure, Stage};
 use crate::port::PeerAddr;
 
@@ -97,6 +100,8 @@ pub struct Counters {
     pub ctrls: u64,
     /// Times a provider said EAGAIN.
     pub busy: u64,
+    /// Operations that went out after they had waited for the provider.
+    pub retried: u64,
     /// Commands answered "not now".
     pub not_now: u64,
     /// Strays dropped.
@@ -110,10 +115,20 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Wrapping, so that no overflow check is left in the hot path: 2^64 do not happen.
     #[inline]
     pub(crate) const fn add_segments(&mut self, count: u8) {
-        self.segments = self.segments.wrapping_add(count as u64);
+        add(&mut self.segments, count as u64);
+    }
+
+    /// What was counted on a communicator.
+    pub(crate) fn take_over<D: Dialect>(&mut self, comm: &Comm<D>) {
+        let counted = comm.counters();
+        match comm.kind {
+            CommKind::Send => self.bytes_sent += counted.bytes,
+            CommKind::Recv => self.bytes_received += counted.bytes,
+            CommKind::Listener => {}
+        }
+        self.eager_sends += counted.eager;
     }
 }
 
@@ -130,6 +145,7 @@ impl core::ops::AddAssign for Counters {
             segments,
             ctrls,
             busy,
+            retried,
             not_now,
             strays,
             followers,
@@ -145,6 +161,7 @@ impl core::ops::AddAssign for Counters {
         *segments += other.segments;
         *ctrls += other.ctrls;
         *busy += other.busy;
+        *retried += other.retried;
         *not_now += other.not_now;
         *strays += other.strays;
         *followers += other.followers;

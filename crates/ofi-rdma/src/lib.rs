@@ -54,6 +54,7 @@ mod comm;
 mod comms;
 mod config;
 mod connection;
+mod counts;
 mod datapath;
 mod dialect;
 mod engine;
@@ -73,6 +74,7 @@ pub mod wire;
 pub use comm::CommKind;
 pub use config::{Config, ConfigError, KeyWidth};
 pub use connection::{Adoption, Target};
+pub use counts::CommCounters;
 pub use datapath::{
     Admission, Done, NotNow, OneSided, Pending, Post, RecvBuf, RxFate, SendBuf, Test,
 };

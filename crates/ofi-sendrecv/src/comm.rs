@@ -1,7 +1,7 @@
 //! Communicators and requests: what the engine keeps of each.
 
 use ofi_pools::Key;
-use ofi_rdma::{CommKind, Failure, PeerAddr};
+use ofi_rdma::{CommCounters, CommKind, Failure, PeerAddr};
 
 use crate::port::Buffer;
 use crate::state::{CommInput, CommState, ReqInput, ReqState};
@@ -34,6 +34,8 @@ pub(crate) struct Comm {
     pub(crate) warned: bool,
     /// Listener: the connect message that came.
     pub(crate) arrived: Option<Connect>,
+    /// What happened on it.
+    pub(crate) counters: CommCounters,
 }
 
 impl Comm {
@@ -53,6 +55,12 @@ impl Comm {
             since_ms: now_ms,
             warned: false,
             arrived: None,
+            counters: CommCounters {
+                messages: 0,
+                eager: 0,
+                bytes: 0,
+                busy: 0,
+            },
         }
     }
 

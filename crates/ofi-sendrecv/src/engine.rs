@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 
 use ofi_pools::{Key, Table};
 use ofi_rdma::{
-    CommInfo, CommKey, CommKind, Counters, Event, Failure, RegionId, ReqKey, Stray, Token, Why,
+    CommCounters, CommInfo, CommKey, CommKind, Counters, Event, Failure, PeerAddr, RegionId,
+    ReqKey, Stray, Token, Why,
 };
 
 use crate::comm::{Comm, Place, Request};
@@ -68,8 +69,30 @@ impl Engine {
 
     /// What happened so far. Of the counters those of other protocols stay 0.
     #[must_use]
-    pub const fn counters(&self) -> &Counters {
-        &self.counters
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What happened on a communicator; `None` when it is closed.
+    #[must_use]
+    pub fn comm_counters(&self, comm: CommKey) -> Option<CommCounters> {
+        let c = self.comms.get(key_of(comm.to_bits()))?;
+        (!c.state.is_closed()).then_some(c.counters)
+    }
+
+    /// The peer's endpoint; `None` for a listener, and when it is closed.
+    #[must_use]
+    pub fn comm_peer(&self, comm: CommKey) -> Option<PeerAddr> {
+        self.comms.get(key_of(comm.to_bits()))?.peer_address()
+    }
+
+    /// The communicator of an operation.
+    pub(crate) fn comm_of(&mut self, named: Named) -> Option<&mut Comm> {
+        let comm = match named.op.is_own() {
+            true => named.owner,
+            false => self.requests.get(named.owner)?.comm,
+        };
+        self.comms.get_mut(comm)
     }
 
     /// Requests that refer to a region: while there are any, it must stay registered.

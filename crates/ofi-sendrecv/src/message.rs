@@ -61,6 +61,7 @@ impl Engine {
         };
         if let Some(c) = self.comms.get_mut(key) {
             c.outstanding += 1;
+            c.counters.messages += 1;
         }
         match kind {
             Kind::Send => self.counters.sends += 1,
@@ -175,7 +176,10 @@ impl Engine {
         if let Some(comm) = self.comms.get_mut(request.comm) {
             match kind {
                 Kind::Flush => comm.flushes_out -= 1,
-                Kind::Send | Kind::Recv => comm.outstanding -= 1,
+                Kind::Send | Kind::Recv => {
+                    comm.outstanding -= 1;
+                    comm.counters.bytes += bytes;
+                }
             }
         }
         match kind {

@@ -47,12 +47,13 @@ impl Pending<'_> {
             post,
         } = self;
         if outcome == Outcome::Busy {
-            engine.counters.busy += 1;
+            engine.count_busy(named);
             engine.outbox.rotate();
             return;
         }
         engine.outbox.pop();
         engine.mark_flying(named);
+        engine.count_posted(&post, outcome);
         match outcome {
             Outcome::Completed => engine.on_local(post.token, 0),
             Outcome::Failed(cause) => engine.on_failed(post.token, cause),
@@ -149,6 +150,23 @@ impl Engine {
             wire,
             connect,
         })
+    }
+
+    /// The provider said EAGAIN.
+    #[cold]
+    fn count_busy(&mut self, named: Named) {
+        self.counters.busy += 1;
+        if let Some(comm) = self.comm_of(named) {
+            comm.counters.busy += 1;
+        }
+    }
+
+    /// The provider took an operation.
+    #[inline]
+    fn count_posted(&mut self, post: &Post, outcome: Outcome) {
+        let is_send = matches!(post.wire, Wire::Send { .. });
+        let is_taken = matches!(outcome, Outcome::Accepted | Outcome::Completed);
+        self.counters.segments += u64::from(is_send && is_taken);
     }
 
     /// The provider has it.

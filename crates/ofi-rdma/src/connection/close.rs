@@ -132,7 +132,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
         let (id, failed) = (comm.local_id, comm.failure().is_some());
         self.failed_comms -= u32::from(failed);
-        self.comms.remove(key);
+        if let Some(comm) = self.comms.remove(key) {
+            self.counters.take_over(&comm);
+        }
         self.free_id(id);
     }
 }

@@ -183,18 +183,17 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(comm) = self.comms.get_mut(request.comm) else {
             return done;
         };
-        // One less of what this one was one of. Bytes wrap at 2^64, which do not happen.
-        let counters = &mut self.counters;
+        // One less of what this one was one of.
         match request.kind {
             Kind::Send | Kind::EagerSend => {
                 let writes = u16::from(request.kind == Kind::Send);
                 comm.writes_out = comm.writes_out.wrapping_sub(writes);
                 comm.window.finish(seq);
-                counters.bytes_sent = counters.bytes_sent.wrapping_add(bytes);
+                comm.bytes.add(bytes);
             }
             Kind::Recv => {
                 comm.window.finish(seq);
-                counters.bytes_received = counters.bytes_received.wrapping_add(bytes);
+                comm.bytes.add(bytes);
             }
             Kind::Flush => comm.flushes_out -= 1,
             Kind::Put | Kind::Get => comm.one_sided_out -= 1,

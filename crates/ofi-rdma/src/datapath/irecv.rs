@@ -8,6 +8,7 @@ use super::isend::checked_len;
 use crate::batch::Batch;
 use crate::comm::CommKind;
 use crate::config::KeyWidth;
+use crate::counts::add;
 use crate::dialect::Dialect;
 use crate::engine::{Early, Engine};
 use crate::error::{Error, OpKind};
@@ -84,8 +85,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let bytes = ctrl_bytes(self.config.data_rails, self.config.key_width);
         let rail = self.policy.plan_one(bytes as u64, self.control_rails);
         self.ready.push(Batch::one(OpKind::Ctrl, key, rail, 0));
-        self.counters.recvs = self.counters.recvs.wrapping_add(1);
-        self.counters.ctrls = self.counters.ctrls.wrapping_add(1);
+        c.one_message();
+        add(&mut self.counters.recvs, 1);
+        add(&mut self.counters.ctrls, 1);
         self.refer(buf.region);
         if let Some(index) = early {
             self.take_early(comm.0, key, index);

@@ -6,6 +6,7 @@ use ofi_sched::{Plan, Policy};
 use super::{Admission, NotNow};
 use crate::batch::Batch;
 use crate::comm::CommKind;
+use crate::counts::add;
 use crate::dialect::Dialect;
 use crate::engine::{Early, EarlyCtrl, Engine};
 use crate::error::{Error, OpKind};
@@ -73,10 +74,11 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let request = vacant.fill(request);
         c.window.start(key.index());
         c.moved = true;
-        self.counters.sends = self.counters.sends.wrapping_add(1);
+        c.one_message();
+        add(&mut self.counters.sends, 1);
         if eager {
             let plan = self.policy.plan(u64::from(len), self.data_rails);
-            self.counters.eager_sends = self.counters.eager_sends.wrapping_add(1);
+            c.eager.add(1);
             c.queue(1);
             self.ready.push(start_eager(key, request, &plan));
         } else {

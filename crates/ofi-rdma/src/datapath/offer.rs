@@ -41,7 +41,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
 
     /// What is ready, from batch `from` on, waits; `lane` was busy for the first of it.
     pub(super) fn wait_for(&mut self, lane: Lane, from: usize) {
-        self.counters.busy += 1;
+        if let Some(batch) = self.ready.get(from) {
+            let (op, owner) = (batch.op, batch.owner);
+            self.count_busy(op, owner);
+        }
         self.queue_ready(from);
         self.outbox.rotate(lane);
     }

@@ -89,7 +89,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         post.take_inline();
         let outcome = port.post(&post);
         if outcome == Outcome::Busy {
-            self.counters.busy += 1;
+            self.count_busy(waiting.op, key);
             self.backoff[LANE.index()].busy(self.happened);
             self.drop_request(key);
             return Ok(self.refuse(NotNow::ProviderBusy));

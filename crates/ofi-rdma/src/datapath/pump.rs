@@ -149,10 +149,11 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     fn settle_head(&mut self, waiting: &Waiting, post: &Post, outcome: Outcome) {
         let lane = post.lane;
         if outcome == Outcome::Busy {
-            self.counters.busy += 1;
+            self.count_busy(waiting.op, waiting.owner);
             self.outbox.rotate(lane);
             return;
         }
+        self.counters.retried += 1;
         self.outbox.pop(lane);
         self.commit(waiting, post, outcome);
     }

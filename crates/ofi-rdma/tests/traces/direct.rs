@@ -124,7 +124,7 @@ impl Side {
     fn end(mut self) -> (Vec<String>, String) {
         let left: Vec<_> = self.bench.port.posts.drain(..).collect();
         let info = self.bench.engine.comm_info(self.comm);
-        let counters = *self.bench.engine.counters();
+        let counters = self.bench.engine.counters();
         (self.said, format!("{left:?} {info:?} {counters:?} {PEER}"))
     }
 }
