@@ -14,7 +14,7 @@ use crate::process::{Ended, Program};
 use crate::workspace::Workspace;
 
 /// The targets there are, one a file of `fuzz/fuzz_targets`.
-pub(crate) const TARGETS: [&str; 10] = [
+pub(crate) const TARGETS: [&str; 11] = [
     "calls",
     "conn",
     "ctrl",
@@ -24,6 +24,7 @@ pub(crate) const TARGETS: [&str; 10] = [
     "sendrecv",
     "tagged",
     "topo",
+    "stats",
     "trace",
 ];
 

@@ -3,7 +3,8 @@
 //! # Map
 //!
 //! `record` (what is kept, and its bytes), `header` (the head of a file), `reader` (hostile bytes in,
-//! records out), `bytes` (fields in a fixed order), `address` (names of endpoints for people).
+//! records out), `bytes` (fields in a fixed order), `address` (names of endpoints for people); [`stats`]: the
+//! file of counters.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod bytes;
 mod header;
 mod reader;
 mod record;
+pub mod stats;
 
 pub use address::show_address;
 pub use header::{HEADER_BYTES, Header};

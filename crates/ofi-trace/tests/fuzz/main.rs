@@ -2,9 +2,15 @@
 
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
+mod stats;
 mod trace;
 
 use replay::replay;
+
+#[test]
+fn stats() {
+    replay("stats", stats::check);
+}
 
 #[test]
 fn trace() {
