@@ -10,6 +10,7 @@
 
 use crate::error::{Code, NetError};
 use crate::region::{Registrar, Registration, Stretch};
+use crate::stats::MemoryCounts;
 use efa_fabric::Access;
 use ofi_pools::mr::{AcquireError, Attr, Handle, Refused, ReleaseError};
 use ofi_pools::{Key, Request, SharedMrCache};
@@ -28,6 +29,7 @@ pub(crate) struct Filler {
     registrar: Arc<Registrar>,
     /// Of all regions of this cache.
     access: Access,
+    counts: Arc<MemoryCounts>,
 }
 
 impl ofi_pools::Registrar for Filler {
@@ -47,6 +49,7 @@ impl ofi_pools::Registrar for Filler {
         // SAFETY: requests are made by `reg_mr` alone, whose caller promised that the range stays
         // mapped until its last deregistration; rounding stays within the pages that it touches.
         let registration = unsafe { self.registrar.register(stretch, self.access) }?;
+        MemoryCounts::add(&self.counts.registrations);
         Ok(Cached {
             registration,
             number: OnceLock::new(),
@@ -80,10 +83,16 @@ pub(crate) type Cache = SharedMrCache<Filler>;
 /// A page size that is none.
 pub(crate) fn cache(
     page: usize,
-    registrar: Arc<Registrar>,
+    registrar: &Arc<Registrar>,
+    counts: &Arc<MemoryCounts>,
     access: Access,
 ) -> Result<Cache, NetError> {
-    SharedMrCache::new(page as u64, Filler { registrar, access })
+    let filler = Filler {
+        registrar: Arc::clone(registrar),
+        access,
+        counts: Arc::clone(counts),
+    };
+    SharedMrCache::new(page as u64, filler)
         .map_err(|error| NetError::new(Code::Internal, error.to_string()))
 }
 

@@ -119,6 +119,8 @@ pub struct Config {
     pub provider_addressing: bool,
     /// Write a wire trace (`TRACE_FILE`, `TRACE_MAX`).
     pub trace: Option<TraceConfig>,
+    /// Directory for a file of counters (`STATS_DIR`).
+    pub stats_dir: Option<String>,
     /// Bytes of a page of memory; `None`: the system's. A matter of tests; no parameter sets it.
     pub page_bytes: Option<usize>,
     /// What stands for `/` where facts about the host are read, `sys/` and `proc/` (`FS_ROOT`).
@@ -298,6 +300,7 @@ impl Config {
             net_latency_us: u16::try_from(values.number(Id::NetLatency)).ok(),
             provider_addressing: false,
             trace: trace(values),
+            stats_dir: non_empty(values, Id::StatsDir),
             page_bytes: None,
             fs_root: non_empty(values, Id::FsRoot)
                 .map_or_else(|| Path::new("/").to_owned(), PathBuf::from),

@@ -17,6 +17,7 @@ use crate::properties::Properties;
 use crate::registry::Registry;
 use crate::select::{self, Nic};
 use crate::startup::{Phase, Startup};
+use crate::stats::{self, StatsFile};
 use crate::topology::Topology;
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
@@ -76,6 +77,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) log: &'a Arc<dyn Log>,
     /// The wire trace, if there is one.
     pub(crate) trace: Option<&'a Arc<TraceFile>>,
+    /// The file of counters, if there is one.
+    pub(crate) stats: Option<&'a Arc<StatsFile>>,
     /// The traffic class of its endpoints.
     pub(crate) class: Option<TrafficClass>,
     /// What was said of classes.
@@ -232,6 +235,15 @@ impl Device {
             trace: opening.trace,
         };
         let domain = Domain::open(&plan, Arc::clone(opening.log))?;
+        if let Some(file) = opening.stats {
+            let nics: Vec<&str> = rails.iter().map(|info| stats::nic_name(info)).collect();
+            let open = stats::Open {
+                device: self.index,
+                number: others,
+                nics: &nics,
+            };
+            domain.count_into(file, &open)?;
+        }
         if let Some(class) = class {
             Said::granted(&label, class, &**opening.log);
             opening.registry.link();

@@ -18,6 +18,7 @@ use crate::regions::Regions;
 use crate::registry::{self, Seated};
 use crate::rx::{EAGER_BYTES_MIN, Limits, Receives};
 use crate::slab::{FLUSH_PAGE, Slab};
+use crate::stats::{self, Meter, SeenRails, StatsFile};
 use crate::trace::{Trace, TraceFile};
 use core::mem;
 use efa_fabric::{Caps, CqEntry, Info};
@@ -84,6 +85,21 @@ impl Domain {
     }
 }
 
+impl Domain {
+    /// What happens on it is written into `file` from now on.
+    pub(crate) fn count_into(
+        &self,
+        file: &Arc<StatsFile>,
+        open: &stats::Open<'_>,
+    ) -> Result<(), NetError> {
+        let meter = Meter::new(file, self.memory.counts(), open);
+        self.enter(|core| {
+            core.count_with(meter);
+            Ok(())
+        })
+    }
+}
+
 impl Seated for Domain {
     fn is_unused(&self) -> bool {
         Self::is_unused(self)
@@ -98,7 +114,7 @@ impl Seated for Domain {
         let (mut core, memory, says) = self.into_parts();
         core.drain_all(bound_ms);
         says.notes(&mem::take(&mut core.port.notes));
-        says.close(core.engine.counters());
+        says.close(&core.engine.counters());
         if let Err(error) = core.shut_down() {
             says.warn(error);
         }
@@ -212,6 +228,7 @@ fn assemble(
         registrar: Arc::clone(&registrar),
         notes: Vec::new(),
         trace: None,
+        seen: SeenRails::default(),
     };
     let batch = config
         .cq_read_count
@@ -227,6 +244,8 @@ fn assemble(
         lengths_missing: quirks::lengths_missing(info),
         next_rail: 0,
         quiet_passes: 0,
+        passes: 0,
+        meter: None,
         poison: None,
     };
     Ok((core, registrar))

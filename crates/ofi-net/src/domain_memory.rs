@@ -14,6 +14,7 @@ use crate::quirks;
 use crate::region::{RegionView, Registrar, Registration, Stretch};
 use crate::regions::Regions;
 use crate::registry::stale;
+use crate::stats::MemoryCounts;
 use crate::transport::round_bytes;
 use core::mem::ManuallyDrop;
 use efa_fabric::{Access, Info};
@@ -33,6 +34,8 @@ pub(crate) struct Memory {
     registrar: Arc<Registrar>,
     /// What it is registered for.
     access: Access,
+    /// What became of calls.
+    counts: Arc<MemoryCounts>,
     /// Registration and progress must not meet: see [`quirks::registration_races`].
     registers_inside: bool,
 }
@@ -49,15 +52,22 @@ impl Memory {
         info: &Info,
     ) -> Result<Self, NetError> {
         let unit = round_bytes(config.page());
+        let counts = Arc::new(MemoryCounts::default());
         let cache = (config.mr_cache)
-            .then(|| cached::cache(unit, Arc::clone(&registrar), access))
+            .then(|| cached::cache(unit, &registrar, &counts, access))
             .transpose()?;
         Ok(Self {
+            counts,
             cache,
             registrar,
             access,
             registers_inside: quirks::registration_races(info),
         })
+    }
+
+    /// What became of calls.
+    pub(crate) const fn counts(&self) -> &Arc<MemoryCounts> {
+        &self.counts
     }
 }
 
@@ -132,6 +142,24 @@ pub(crate) unsafe fn register<D: MemoryDomain>(
     domain: &D,
     stretch: Stretch,
 ) -> Result<Key, NetError> {
+    let counts = domain.memory().counts();
+    MemoryCounts::add(&counts.requests);
+    // SAFETY: the caller's promise.
+    let key = unsafe { register_uncounted(domain, stretch) };
+    if key.is_err() {
+        MemoryCounts::add(&counts.failures);
+    }
+    key
+}
+
+/// As [`register`].
+///
+/// # Safety
+/// As there.
+unsafe fn register_uncounted<D: MemoryDomain>(
+    domain: &D,
+    stretch: Stretch,
+) -> Result<Key, NetError> {
     let memory = domain.memory();
     if let Some(cache) = memory.cache.as_ref().filter(|_| stretch.is_plain()) {
         return register_cached(domain, cache, stretch);
@@ -140,6 +168,7 @@ pub(crate) unsafe fn register<D: MemoryDomain>(
         // SAFETY: the caller's promise.
         unsafe { memory.registrar.register(stretch, memory.access) }
     })?;
+    MemoryCounts::add(&memory.counts.registrations);
     domain.with_core(|core| {
         let view = core.ready(&registration)?;
         let key = core.regions().insert(registration, view);

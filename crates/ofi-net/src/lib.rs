@@ -37,6 +37,7 @@
 //! | [`params`], [`config`], `platform`, [`select`] | settings, instance types, which NICs |
 //! | `topology`, [`properties`], `startup` | which NICs make a device, what is told of it, what finding out cost |
 //! | [`error`], [`log`], `report` | coded errors, the log's seam, events to lines |
+//! | `stats` | what is counted, into a file that others can watch |
 //! | `trace` | the wire trace: what went over each rail, into a file |
 //!
 //! Not here: the C ABI (`plugin/`), the protocol (`ofi-rdma`), libfabric's types (`efa-fabric`).
@@ -80,6 +81,7 @@ pub mod select;
 mod sendrecv;
 mod slab;
 mod startup;
+mod stats;
 mod sync;
 mod teardown;
 mod thread;
@@ -104,4 +106,4 @@ pub use transport::{LocalMemory, RemoteMemory, Transport};
 pub use ofi_topo::Accelerators;
 
 #[doc(inline)]
-pub use ofi_rdma::{CommInfo, Counters, Done, Rails};
+pub use ofi_rdma::{CommCounters, CommInfo, Counters, Done, Rails};

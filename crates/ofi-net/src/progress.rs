@@ -13,9 +13,10 @@ use crate::locked::Guarded;
 use crate::rail::Port;
 use crate::report::Note;
 use crate::rx::{Lanes, lanes};
+use crate::stats::{Meter, Passes, of_rail};
 use efa_fabric::{CompletionError, CompletionFlags, Cq, CqEntry, CqPoll};
 use ofi_pools::Slot;
-use ofi_rdma::{Cause, CommKey, Engine, Lane, RxFate, RxId, Token};
+use ofi_rdma::{Cause, CommKey, Engine, Event, Lane, RxFate, RxId, Token};
 use ofi_trace::Record;
 use std::collections::HashMap;
 
@@ -56,6 +57,10 @@ pub(crate) struct Core {
     pub(crate) lengths_missing: bool,
     pub(crate) next_rail: usize,
     pub(crate) quiet_passes: u32,
+    /// Passes, modulo what lies between two looks at `meter`.
+    pub(crate) passes: Passes,
+    /// Where what happens is written for others, if it is.
+    pub(crate) meter: Option<Box<Meter>>,
     /// What makes the domain unusable.
     pub(crate) poison: Option<NetError>,
 }
@@ -99,6 +104,10 @@ impl Core {
             }
         }
         self.drain();
+        self.passes = self.passes.wrapping_add(1);
+        if self.passes == 0 {
+            self.publish();
+        }
         harvested
     }
 
@@ -129,12 +138,18 @@ impl Core {
         if port.receives.any_low() {
             Self::refill_low(engine, port);
         }
+        let mut failed = false;
         while let Some(event) = engine.poll_event() {
+            failed |= matches!(event, Event::Failed(..));
             let control_0 = port.lane(Lane::control(0));
             port.note(control_0.map_or(Note::Event(event), |end| end.peers.note(event)));
         }
         if let Some(trace) = &mut port.trace {
             trace.flush();
+        }
+        if failed {
+            // What comes next may well be the end of the process.
+            self.publish();
         }
     }
 
@@ -172,6 +187,8 @@ impl Core {
             port,
             rail,
             lengths_missing: *lengths_missing,
+            came: 0,
+            failed: 0,
         };
         let mut harvested = 0;
         for _ in 0..BATCHES_MAX {
@@ -194,6 +211,7 @@ impl Core {
                 }
             }
         }
+        demux.add_up(harvested);
         harvested
     }
 }
@@ -212,6 +230,10 @@ struct Demux<'a> {
     port: &'a mut Port,
     rail: u8,
     lengths_missing: bool,
+    /// Bytes that came in, as far as the provider tells.
+    came: u64,
+    /// Error entries.
+    failed: u64,
 }
 
 /// The low 32 bits of CQ data: what the protocol uses, and all that EFA carries (decision 3).
@@ -234,6 +256,7 @@ impl Demux<'_> {
         if entry.flags().contains(TOLD_WRITE) {
             let known = !(self.lengths_missing && entry.is_empty());
             let len = known.then_some(entry.len() as u64);
+            self.came(entry);
             self.engine.on_remote_write(self.rail, entry.data(), len);
             return;
         }
@@ -245,6 +268,22 @@ impl Demux<'_> {
             }
             Some(Owner::Receive(lane, slot)) => self.received(lane, slot, entry),
             None => self.unowned(|| format!("a completion without an operation: {entry:?}")),
+        }
+    }
+
+    /// Puts what was counted to the rail's numbers.
+    fn add_up(&mut self, harvested: usize) {
+        let seen = of_rail(&mut self.port.seen, self.rail);
+        seen.bytes = seen.bytes.wrapping_add(self.came);
+        seen.completions = seen.completions.wrapping_add(harvested as u64);
+        seen.errors = seen.errors.wrapping_add(self.failed);
+    }
+
+    /// Counts bytes that came in.
+    #[inline(always)]
+    fn came(&mut self, entry: &CqEntry) {
+        if cfg!(not(ofi_without_counters)) {
+            self.came = self.came.wrapping_add(entry.len() as u64);
         }
     }
 
@@ -306,6 +345,7 @@ impl Demux<'_> {
                 index: slot.index(),
             };
             let len = u32::try_from(entry.len()).unwrap_or(u32::MAX);
+            self.came(entry);
             if self.engine.on_eager(imm_of(entry.data()), len, rx) == RxFate::Held {
                 return buffer.hold();
             }
@@ -330,6 +370,7 @@ impl Demux<'_> {
     }
 
     fn error(&mut self, error: &CompletionError) {
+        self.failed += u64::from(!error.is_cancelled());
         let cause = Cause {
             errno: error.errno().code(),
             provider_errno: error.prov_errno(),

@@ -26,6 +26,7 @@ use crate::regions::{FLUSH_REGION, Regions};
 use crate::report::Note;
 use crate::rx::{Arrived, Receives};
 use crate::slab::{SEND_SLAB, Slab, SlabSource};
+use crate::stats::{SeenRails, of_rail};
 use crate::trace::Trace;
 use efa_fabric::{
     Context2, Endpoint, FabricError, PeerAddr as FiAddr, Posted, Sink, Source, Target,
@@ -81,6 +82,8 @@ pub(crate) struct Port {
     pub(crate) notes: Vec<Note>,
     /// Where all of it is written down, if it is.
     pub(crate) trace: Option<Box<Trace>>,
+    /// What went over each rail.
+    pub(crate) seen: SeenRails,
 }
 
 /// A number of the engine as an address of this process.
@@ -245,23 +248,28 @@ impl Port {
         let Some(end) = self.lane(lane) else {
             return NO_LANE;
         };
-        if local.host && end.injects(source.len) {
+        let outcome = if local.host && end.injects(source.len) {
             // SAFETY: the caller of isend vouches for these bytes until the request is done, which
             // it is not before this call returns; the flush page, used for no bytes, is mapped.
             let bytes = unsafe { core::slice::from_raw_parts(source.ptr, source.len) };
             // SAFETY: as for control messages.
             let posted = unsafe { end.endpoint.post_injectdata(bytes, imm, peer) };
-            return self.injected(post, posted);
+            self.injected(post, posted)
+        } else {
+            self.with_context(lane, Owner::Post(post.token()), |endpoint, context| {
+                // SAFETY: the caller keeps the buffer until the request is done, its region is
+                // counted by the engine; see the module's text.
+                unsafe { endpoint.post_senddata(source, imm, peer, context) }
+            })
+        };
+        if matches!(outcome, Outcome::Accepted | Outcome::Completed) {
+            of_rail(&mut self.seen, lane.rail()).took(0, source.len);
         }
-        self.with_context(lane, Owner::Post(post.token()), |endpoint, context| {
-            // SAFETY: the caller keeps the buffer until the request is done, its region is counted
-            // by the engine; see the module's text.
-            unsafe { endpoint.post_senddata(source, imm, peer, context) }
-        })
+        outcome
     }
 
     fn write(&mut self, post: &Post, source: Source, target: Target, data: Option<u64>) -> Outcome {
-        self.with_context(
+        let outcome = self.with_context(
             post.lane(),
             Owner::Post(post.token()),
             |endpoint, context| match data {
@@ -270,7 +278,11 @@ impl Port {
                 // SAFETY: as above.
                 None => unsafe { endpoint.post_write(source, target, context) },
             },
-        )
+        );
+        if outcome == Outcome::Accepted {
+            of_rail(&mut self.seen, post.lane().rail()).took(1, source.len);
+        }
+        outcome
     }
 
     /// A read through our own address: `from` is address and key of our memory.
@@ -459,6 +471,9 @@ impl RailPort for Port {
     #[inline]
     fn post(&mut self, post: &Post) -> Outcome {
         let outcome = self.offer(post);
+        if outcome == Outcome::Busy {
+            of_rail(&mut self.seen, post.lane().rail()).busy += 1;
+        }
         if self.trace.is_some() {
             self.trace_post(post, outcome);
         }

@@ -3,8 +3,9 @@
 
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, PerCode, Repeats, Subsys};
+use crate::stats;
 use core::fmt;
-use ofi_rdma::{Counters, Event, Lane};
+use ofi_rdma::{CommCounters, CommKind, Counters, Event, Lane};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -49,6 +50,15 @@ pub(crate) enum Note {
         /// The provider's words, and the address.
         text: String,
     },
+    /// A communicator was closed: what it did.
+    Closed {
+        /// Its wire id.
+        id: u32,
+        /// Which way its messages went.
+        kind: CommKind,
+        /// How many.
+        counted: CommCounters,
+    },
     /// An error for no operation of ours, such as a failed write of a peer.
     Unowned {
         /// On which rail.
@@ -80,6 +90,7 @@ impl Note {
             Self::Receive { lane, text } => on_lane(Code::ReceiveFailed, *lane, text),
             Self::Refused { lane, text } => on_lane(Code::PostRefused, *lane, text),
             Self::Peer { lane, text } => on_lane(Code::PeerAddress, *lane, text),
+            Self::Closed { .. } => return None,
             Self::Unowned { rail, text } => {
                 NetError::new(Code::Unowned, format!("rail {rail}: {text}"))
             }
@@ -106,6 +117,9 @@ impl fmt::Display for Note {
         }
         match self {
             Self::Event(event) | Self::About { event, .. } => write_remark(f, *event),
+            Self::Closed { id, kind, counted } => {
+                f.write_str(&stats::comm_line(*id, *kind, counted))
+            }
             _ => Ok(()),
         }
     }

@@ -25,7 +25,7 @@ impl Core {
         let now_ms = clock::now_ms();
         for comm in open {
             // An error says that it is closed already.
-            let _closed = self.engine.close(comm, now_ms).is_ok();
+            let _closed = self.close_in_engine(comm, now_ms).is_ok();
         }
         self.drain();
         let deadline = Deadline::after(bound_ms);
@@ -38,6 +38,7 @@ impl Core {
                 std::thread::yield_now();
             }
         }
+        self.publish();
     }
 
     /// Closes everything in order.

@@ -17,11 +17,14 @@ use crate::fork::ForkGuard;
 use crate::handle_state::random_u64;
 use crate::handle_words::{CommWord, ReqWord};
 use crate::log::{self, Log, Subsys};
+use crate::params::Flavour;
+use crate::progress::Core;
 use crate::properties::Properties;
 use crate::protocol::{self, Found};
 use crate::registry::{Registry, stale};
 use crate::sendrecv::SendRecv;
 use crate::startup::Startup;
+use crate::stats::{About, StatsFile, Tally};
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
 use crate::twins::Twins;
@@ -55,6 +58,7 @@ pub struct Transport {
     startup: Startup,
     nccl_file: Option<String>,
     trace: Option<Arc<TraceFile>>,
+    stats: Option<Arc<StatsFile>>,
     log: Arc<dyn Log>,
     said: Said,
     twins: Twins,
@@ -101,6 +105,10 @@ impl Transport {
         if let (Some(other), Some(file)) = (&mut sendrecv, &trace) {
             other.trace_to(Arc::clone(file));
         }
+        let stats = open_stats(&config, sendrecv.is_some(), &*log);
+        if let (Some(other), Some(file)) = (&mut sendrecv, &stats) {
+            other.count_into(Arc::clone(file));
+        }
         Ok(Self {
             registry: ManuallyDrop::new(registry),
             devices: ManuallyDrop::new(devices),
@@ -109,6 +117,7 @@ impl Transport {
             startup,
             nccl_file,
             trace,
+            stats,
             log,
             said: Said::default(),
             twins: Twins::default(),
@@ -173,7 +182,7 @@ impl Transport {
         self.device(dev)?;
         let mut sum = Counters::default();
         for seat in self.registry.of_device(dev) {
-            sum += seat.domain.enter(|core| Ok(*core.engine.counters()))?;
+            sum += seat.domain.enter(|core| Ok(core.engine.counters()))?;
         }
         Ok(sum)
     }
@@ -253,6 +262,21 @@ impl Transport {
         self.nccl_file.as_deref()
     }
 
+    /// One line for the log, for the end; `None` when nothing happened.
+    fn what_was_done(&self) -> Option<String> {
+        let mut tally = Tally::default();
+        for seat in (0..self.devices.len()).flat_map(|dev| self.registry.of_device(dev)) {
+            let memory = seat.domain.memory.counts();
+            let taken = |core: &mut Core| tally.take(&core.engine, &core.port.seen, memory);
+            // A domain that is busy or out of order is left out.
+            let _told = seat.domain.glance(taken);
+        }
+        if let Some(other) = &*self.sendrecv {
+            tally = other.tally();
+        }
+        tally.line()
+    }
+
     fn device(&self, dev: usize) -> Result<&Device, NetError> {
         self.devices.get(dev).ok_or_else(|| {
             let what = format!("device {dev}, and there are {}", self.devices.len());
@@ -293,6 +317,7 @@ impl Transport {
             config: &self.config,
             log: &self.log,
             trace: self.trace.as_ref(),
+            stats: self.stats.as_ref(),
             class,
             said: &self.said,
         }
@@ -321,17 +346,47 @@ fn open_trace(config: &Config, log: &Arc<dyn Log>) -> Option<Arc<TraceFile>> {
         .ok()
 }
 
+/// The file of counters that was asked for. A job is not lost for want of one.
+fn open_stats(config: &Config, is_sendrecv: bool, log: &dyn Log) -> Option<Arc<StatsFile>> {
+    let about = About {
+        dir: config.stats_dir.as_deref()?,
+        fs_root: &config.fs_root,
+        flavour: u64::from(config.flavour == Flavour::Nccl),
+        protocol: u64::from(is_sendrecv),
+    };
+    match StatsFile::create(&about) {
+        Ok(file) => {
+            log::info(log, Subsys::Init, || {
+                let path = file.path().display();
+                format!("counters in {path}; see them with `ofi top` and `ofi stats`")
+            });
+            Some(Arc::new(file))
+        }
+        Err(error) => {
+            log::warn(log, Subsys::Init, || error);
+            None
+        }
+    }
+}
+
 impl Drop for Transport {
     fn drop(&mut self) {
         if self.fork.is_child() {
             return;
         }
+        let done = self.what_was_done();
         let registry = core::mem::replace(&mut *self.registry, Registry::empty());
         registry.close(DRAIN_BOUND_MS);
         if let Some(mut other) = self.sendrecv.take() {
             other.close(DRAIN_BOUND_MS);
         }
         drop(core::mem::take(&mut *self.devices));
+        if let Some(file) = &self.stats {
+            file.end();
+        }
+        if let Some(line) = done {
+            log::info(&*self.log, Subsys::Net, || line);
+        }
     }
 }
 

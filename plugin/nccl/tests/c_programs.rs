@@ -86,7 +86,25 @@ fn a_thousand_connections_leave_nothing() {
 #[test]
 fn both_plugins_in_one_process_move_data_between_them() {
     let neuron = harness::library("libnccom_net.so", "OFI_TEST_NEURON_PLUGIN");
-    harness::run(&[plugin(), neuron], "two_plugins", &[], &[]);
+    let dir = format!(
+        "{}/two-plugins-{}",
+        env!("CARGO_TARGET_TMPDIR"),
+        std::process::id()
+    );
+    std::fs::create_dir_all(&dir).expect("a directory of this test's own");
+    let settings = [("OFI_NCCL_STATS_DIR", dir.as_str())];
+    harness::run(&[plugin(), neuron], "two_plugins", &[], &settings);
+    // Each has a file of its own: the name is that of the process, and the second one taken.
+    let files = std::fs::read_dir(&dir).expect("the directory that was just made");
+    let names: Vec<String> = files
+        .flatten()
+        .map(|file| file.file_name().to_string_lossy().into_owned())
+        .collect();
+    let firsts = names.iter().filter(|name| name.ends_with(".stats"));
+    for first in firsts {
+        assert!(names.contains(&format!("{first}.1")), "{names:?}");
+    }
+    std::fs::remove_dir_all(&dir).expect("nobody uses it any more");
 }
 
 #[test]

@@ -152,6 +152,10 @@ codes! {
     PostedBounds = Warning 209, EINVAL, "a minimum of posted receives is above its maximum",
         ["one was changed and the other left at its default"],
         "change or unset one of those named above";
+    /// The file of counters.
+    StatsFile = Warning 215, EIO, "the file of counters cannot be made",
+        ["the directory of OFI_NCCL_STATS_DIR does not exist or is not writable here", "the disk is full"],
+        "correct or unset OFI_NCCL_STATS_DIR (a directory of /dev/shm or /run is best); the job runs on without the file";
     /// A NULL pointer where one is needed.
     NullArgument = Error 301, EINVAL, "a pointer argument is NULL",
         ["a call out of order", "an earlier call failed and its result was not looked at"],

@@ -246,6 +246,7 @@ table! {
     StallFail = number("OFI_NCCL_STALL_FAIL", 0, (0, DAY_S), "fail a communicator with requests and no progress after so many seconds; 0: never");
     TraceFile = text("OFI_NCCL_TRACE_FILE", None, "write a wire trace here, for `ofi trace`; %p is the process id (appended if it is not there), %h the host; a name that is taken gets .1, .2 and so on; unset or empty: none");
     TraceMax = number("OFI_NCCL_TRACE_MAX", 1024, (1, 1 << 20), "MiB that a wire trace takes at most");
+    StatsDir = text("OFI_NCCL_STATS_DIR", None, "directory for a file of counters of this process, for `ofi top` and `ofi stats`; unset, empty or not writable: none");
     LibfabricPath = text("OFI_NCCL_LIBFABRIC_PATH", None, "the libfabric.so.1 to load, or the directory that holds it").alias("OFI_LIBFABRIC_PATH");
     NicGroups = text("OFI_NCCL_NIC_GROUPS", None, "devices made by hand: NICs separated by commas, devices by semicolons");
     GroupBy = choice("OFI_NCCL_GROUP_BY", &["NVIDIA", "AMD", "NEURON", "ANY", "NONE"], Some("NVIDIA"), "accelerators that NICs are grouped by, the nearest NICs of each to a device (NVIDIA is what the reference does; NONE: each NIC is a device); must match the peer's");

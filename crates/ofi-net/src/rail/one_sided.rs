@@ -2,6 +2,7 @@
 
 use super::{GONE, Port, fi, pointer};
 use crate::contexts::Owner;
+use crate::stats::of_rail;
 use efa_fabric::{Desc, PostFlags, Source, Target};
 use ofi_rdma::{Outcome, Post, PutSource, RegionId, Remote};
 
@@ -39,13 +40,17 @@ impl Port {
             }
         };
         let (owner, target) = (Owner::Post(post.token()), target(to));
-        self.with_context(post.lane(), owner, |endpoint, context| {
+        let outcome = self.with_context(post.lane(), owner, |endpoint, context| {
             // SAFETY: the caller of iwrite keeps its buffer until the request is done, and its region
             // is counted by the engine; that of iwriteInline, which checked the length, keeps its
             // bytes during the call. Address and key of the target are the caller's word for what
             // its peer gave out.
             unsafe { endpoint.post_writemsg(source, NO_DATA, target, context, flags) }
-        })
+        });
+        if outcome == Outcome::Accepted {
+            of_rail(&mut self.seen, post.lane().rail()).took(0, source.len);
+        }
+        outcome
     }
 
     /// `fi_read` of what the caller names at the peer.

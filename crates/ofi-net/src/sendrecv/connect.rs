@@ -25,7 +25,7 @@ impl SendRecv {
         let seat = self.seat(config, on)?;
         let (comm, tag, name) = seat.domain.enter(|core| {
             let (comm, tag) = core.engine.listen()?;
-            core.open.insert(comm, Role::Listener);
+            core.opened(comm, Role::Listener);
             core.drain();
             Ok((comm, tag, core.engine.config().name.bytes))
         })?;
@@ -49,7 +49,7 @@ impl SendRecv {
         let comm = seat.domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;
-            core.open.insert(comm, Role::Send);
+            core.opened(comm, Role::Send);
             core.drain();
             Ok(Some(comm))
         })?;
@@ -88,7 +88,7 @@ impl SendRecv {
             core.drain();
             let accepted = accepted?;
             if let Some(comm) = accepted {
-                core.open.insert(comm, Role::Recv);
+                core.opened(comm, Role::Recv);
             }
             Ok(accepted)
         })?;
@@ -130,9 +130,10 @@ impl Core {
     }
 
     fn close(&mut self, comm: CommKey) -> Result<(), NetError> {
-        self.engine.close(comm, clock::now_ms())?;
+        self.close_in_engine(comm, clock::now_ms())?;
         self.open.remove(&comm);
         self.drain();
+        self.publish();
         Ok(())
     }
 }

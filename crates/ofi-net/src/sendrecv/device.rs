@@ -11,6 +11,7 @@ use crate::properties::Properties;
 use crate::registry::Registry;
 use crate::select::{self, Nic};
 use crate::startup::{Phase, Startup};
+use crate::stats::{self, StatsFile};
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
 use efa_fabric::{InfoBuf, Library};
@@ -37,6 +38,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) log: &'a Arc<dyn Log>,
     /// The wire trace, if there is one.
     pub(crate) trace: Option<&'a Arc<TraceFile>>,
+    /// The file of counters, if there is one.
+    pub(crate) stats: Option<&'a Arc<StatsFile>>,
     /// The traffic class of its endpoint.
     pub(crate) class: Option<TrafficClass>,
     /// What was said of classes.
@@ -138,6 +141,14 @@ impl Device {
         }
         if let Some(file) = opening.trace {
             domain.trace_to(file)?;
+        }
+        if let Some(file) = opening.stats {
+            let open = stats::Open {
+                device: self.index,
+                number: others,
+                nics: &[stats::nic_name(&self.info)],
+            };
+            domain.count_into(file, &open)?;
         }
         Ok(domain)
     }

@@ -18,6 +18,7 @@ use crate::region::{Addressing, Registrar};
 use crate::regions::Regions;
 use crate::registry::{self, Seated};
 use crate::slab::{FLUSH_PAGE, Slab};
+use crate::stats::{self, Meter, SeenRails, StatsFile};
 use crate::trace::{Trace, TraceFile};
 use crate::{contexts::Contexts, dmabuf, efa};
 use core::mem;
@@ -72,6 +73,19 @@ impl Domain {
         Ok(Self::new(core, memory, label, log))
     }
 
+    /// What happens on it is written into `file` from now on.
+    pub(crate) fn count_into(
+        &self,
+        file: &Arc<StatsFile>,
+        open: &stats::Open<'_>,
+    ) -> Result<(), NetError> {
+        let meter = Meter::new(file, self.memory.counts(), open);
+        self.enter(|core| {
+            core.count_with(meter);
+            Ok(())
+        })
+    }
+
     /// What goes over it is written down from now on.
     pub(crate) fn trace_to(&self, file: &Arc<TraceFile>) -> Result<(), NetError> {
         self.enter(|core| {
@@ -96,7 +110,7 @@ impl Seated for Domain {
         let (mut core, memory, says) = self.into_parts();
         drain_all(&mut core, bound_ms);
         says.notes(&mem::take(&mut core.port.notes));
-        says.close(core.engine.counters());
+        says.close(&core.engine.counters());
         let Core { port, cq, .. } = core;
         let Port {
             endpoint,
@@ -126,7 +140,7 @@ fn drain_all(core: &mut Core, bound_ms: u64) {
     let open: Vec<_> = core.open.drain().map(|(comm, _)| comm).collect();
     for comm in open {
         // An error says that it is closed already.
-        let _closed = core.engine.close(comm, now_ms).is_ok();
+        let _closed = core.close_in_engine(comm, now_ms).is_ok();
     }
     core.drain();
     let deadline = Deadline::after(bound_ms);
@@ -137,6 +151,7 @@ fn drain_all(core: &mut Core, bound_ms: u64) {
             std::thread::yield_now();
         }
     }
+    core.publish();
 }
 
 struct Opened {
@@ -256,6 +271,7 @@ fn assemble(
         drops_rest: quirks::drops_rest_of_truncated(info),
         notes: Vec::new(),
         trace: None,
+        seen: SeenRails::default(),
     };
     if let Some(endpoint) = port.binds_to() {
         port.flush_page.bind(endpoint)?;
@@ -268,6 +284,8 @@ fn assemble(
         batch: vec![TaggedEntry::EMPTY; wanted.clamp(1, BATCH_MAX)].into_boxed_slice(),
         open: HashMap::new(),
         quiet_passes: 0,
+        passes: 0,
+        meter: None,
         reads: info.caps().contains(Caps::RMA),
         poison: None,
     };

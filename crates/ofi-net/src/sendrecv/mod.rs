@@ -19,6 +19,7 @@ use crate::log::Log;
 use crate::properties::Properties;
 use crate::registry::{Registry, stale};
 use crate::startup::Startup;
+use crate::stats::{StatsFile, Tally};
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
 use core::mem;
@@ -38,6 +39,8 @@ mod progress;
 mod traced;
 
 pub(crate) use data::Message;
+pub(crate) use port::Port;
+pub(crate) use progress::Core;
 
 /// Devices that speak SENDRECV.
 #[derive(Debug)]
@@ -47,6 +50,8 @@ pub(crate) struct SendRecv {
     registry: Registry<Domain>,
     /// The wire trace, if there is one.
     trace: Option<Arc<TraceFile>>,
+    /// The file of counters, if there is one.
+    stats: Option<Arc<StatsFile>>,
     log: Arc<dyn Log>,
     said: Said,
 }
@@ -71,6 +76,7 @@ impl SendRecv {
             devices,
             registry: Registry::new(),
             trace: None,
+            stats: None,
             log: Arc::clone(log),
             said: Said::default(),
         }
@@ -79,6 +85,23 @@ impl SendRecv {
     /// What goes over domains opened from now on is written down.
     pub(crate) fn trace_to(&mut self, file: Arc<TraceFile>) {
         self.trace = Some(file);
+    }
+
+    /// What happens on domains opened from now on is counted there.
+    pub(crate) fn count_into(&mut self, file: Arc<StatsFile>) {
+        self.stats = Some(file);
+    }
+
+    /// Of all open domains: what was counted, error entries, and memory.
+    pub(crate) fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for seat in (0..self.len()).flat_map(|dev| self.registry.of_device(dev)) {
+            let memory = seat.domain.memory.counts();
+            let taken = |core: &mut Core| tally.take(&core.engine, &core.port.seen, memory);
+            // A domain that is busy or out of order is left out.
+            let _told = seat.domain.glance(taken);
+        }
+        tally
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -107,7 +130,7 @@ impl SendRecv {
         self.device(dev)?;
         let mut sum = Counters::default();
         for seat in self.registry.of_device(dev) {
-            sum += seat.domain.enter(|core| Ok(*core.engine.counters()))?;
+            sum += seat.domain.enter(|core| Ok(core.engine.counters()))?;
         }
         Ok(sum)
     }
@@ -141,6 +164,7 @@ impl SendRecv {
             config,
             log: &self.log,
             trace: self.trace.as_ref(),
+            stats: self.stats.as_ref(),
             class,
             said: &self.said,
         };

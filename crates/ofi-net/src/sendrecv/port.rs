@@ -18,6 +18,7 @@ use crate::region::Registrar;
 use crate::regions::{FLUSH_REGION, Regions};
 use crate::report::Note;
 use crate::slab::{CONNECT_SLAB, Slab, SlabSource};
+use crate::stats::{SeenRails, of_rail};
 use crate::trace::Trace;
 use efa_fabric::{
     CompletionError, Context2, Endpoint, FabricError, PeerAddr as FiAddr, Posted, Sink, Source,
@@ -61,6 +62,8 @@ pub(crate) struct Port {
     pub(crate) notes: Vec<Note>,
     /// Where all of it is written down, if it is.
     pub(crate) trace: Option<Box<Trace>>,
+    /// What went over each rail.
+    pub(crate) seen: SeenRails,
 }
 
 /// A number of the engine as an address of this process.
@@ -159,11 +162,15 @@ impl Port {
         };
         let ptr = ptr.cast_const();
         let source = Source { ptr, len, desc };
-        self.with_context(Owner::Post(token), |endpoint, context| {
+        let outcome = self.with_context(Owner::Post(token), |endpoint, context| {
             // SAFETY: the caller keeps the buffer until the request is done, its region is counted by
             // the engine; `peer` is of this endpoint's address vector.
             unsafe { endpoint.post_tsend(source, fi(peer), tag, context) }
-        })
+        });
+        if outcome == Outcome::Accepted {
+            of_rail(&mut self.seen, RAIL).took(1, len);
+        }
+        outcome
     }
 
     fn receive(&mut self, token: Token, tag: u64, buffer: Buffer) -> Outcome {
@@ -312,6 +319,9 @@ impl TagPort for Port {
     #[inline]
     fn post(&mut self, post: &Post) -> Outcome {
         let outcome = self.offer(post);
+        if outcome == Outcome::Busy {
+            of_rail(&mut self.seen, RAIL).busy += 1;
+        }
         if self.trace.is_some() {
             self.trace_post(post, outcome);
         }

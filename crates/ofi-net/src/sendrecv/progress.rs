@@ -1,14 +1,15 @@
 //! One progress pass: harvest, pump, collect events.
 
-use super::port::Port;
+use super::port::{Port, RAIL};
 use crate::clock;
 use crate::contexts::Owner;
 use crate::error::{self, Code, NetError};
 use crate::locked::Guarded;
 use crate::progress::Role;
 use crate::report::Note;
+use crate::stats::{Meter, Passes, of_rail};
 use efa_fabric::{CompletionError, CompletionFlags, Cq, CqPoll, TaggedEntry};
-use ofi_rdma::{Cause, CommKey};
+use ofi_rdma::{Cause, CommKey, Event};
 use ofi_sendrecv::{Engine, Rest};
 use std::collections::HashMap;
 
@@ -32,6 +33,10 @@ pub(crate) struct Core {
     /// The communicators that callers hold.
     pub(crate) open: HashMap<CommKey, Role>,
     pub(crate) quiet_passes: u32,
+    /// Passes, modulo what lies between two looks at `meter`.
+    pub(crate) passes: Passes,
+    /// Where what happens is written for others, if it is.
+    pub(crate) meter: Option<Box<Meter>>,
     /// The provider reads: flushes work.
     pub(crate) reads: bool,
     /// What makes the domain unusable.
@@ -66,6 +71,10 @@ impl Core {
             }
         }
         self.drain();
+        self.passes = self.passes.wrapping_add(1);
+        if self.passes == 0 {
+            self.publish();
+        }
         harvested
     }
 
@@ -74,12 +83,18 @@ impl Core {
     pub(crate) fn drain(&mut self) {
         let Self { engine, port, .. } = self;
         engine.pump(port);
+        let mut failed = false;
         while let Some(event) = engine.poll_event() {
+            failed |= matches!(event, Event::Failed(..));
             let note = port.event(event);
             port.note(note);
         }
         if let Some(trace) = &mut port.trace {
             trace.flush();
+        }
+        if failed {
+            // What comes next may well be the end of the process.
+            self.publish();
         }
     }
 
@@ -114,6 +129,8 @@ impl Core {
                 }
             }
         }
+        let seen = of_rail(&mut port.seen, RAIL);
+        seen.completions = seen.completions.wrapping_add(harvested as u64);
         harvested
     }
 }
@@ -131,7 +148,14 @@ impl Demux<'_> {
             self.port.trace_done(tagged);
         }
         match self.port.contexts.finish(entry.context().cast()) {
-            Some(Owner::Post(token)) => self.engine.on_local(token, entry.len() as u64),
+            Some(Owner::Post(token)) => {
+                let len = entry.len() as u64;
+                if entry.flags().contains(CompletionFlags::RECV) {
+                    let seen = of_rail(&mut self.port.seen, RAIL);
+                    seen.bytes = seen.bytes.wrapping_add(len);
+                }
+                self.engine.on_local(token, len);
+            }
             Some(Owner::Control(token, slot)) => {
                 if entry.flags().contains(CompletionFlags::RECV) {
                     let engine = &mut *self.engine;
@@ -166,6 +190,7 @@ impl Demux<'_> {
     }
 
     fn error(&mut self, error: &CompletionError) {
+        of_rail(&mut self.port.seen, RAIL).errors += u64::from(!error.is_cancelled());
         let cause = Cause {
             errno: error.errno().code(),
             provider_errno: error.prov_errno(),

@@ -144,10 +144,11 @@ impl TraceFile {
 /// A file that was not there before: nothing is overwritten, whatever stands under the name (the trace of
 /// an earlier life, that of another plugin in this process, a pipe, somebody's link). `.1`, `.2` and so on
 /// are put behind a name that is taken.
-fn create_new(wanted: &Path) -> io::Result<(File, PathBuf)> {
+pub(crate) fn create_new(wanted: &Path) -> io::Result<(File, PathBuf)> {
     let mut path = wanted.to_owned();
     for n in 1..=NAMES_MAX {
         let made = OpenOptions::new()
+            .read(true)
             .write(true)
             .create_new(true)
             .mode(0o600)
@@ -164,7 +165,7 @@ fn create_new(wanted: &Path) -> io::Result<(File, PathBuf)> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-fn host_name(fs_root: &Path) -> String {
+pub(crate) fn host_name(fs_root: &Path) -> String {
     let name = std::fs::read_to_string(fs_root.join("proc/sys/kernel/hostname"));
     name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
 }

@@ -13,7 +13,7 @@ mod file;
 mod port;
 
 pub use file::TraceConfig;
-pub(crate) use file::{MIB, TraceFile};
+pub(crate) use file::{MIB, TraceFile, create_new, host_name};
 
 use crate::report::Note;
 use ofi_rdma::limits::CONTROL_BUFFER_BYTES;

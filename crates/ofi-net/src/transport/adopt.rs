@@ -54,6 +54,7 @@ impl Transport {
             core.drain();
             if stepped.is_err() {
                 core.open.remove(&key);
+                core.forget(key);
             }
             Ok(Some(stepped?))
         });
@@ -104,7 +105,7 @@ impl Transport {
             let Core { engine, port, .. } = &mut *core;
             let child = engine.adopt(conn, clock::now_ms(), port)?;
             if let Some(child) = child {
-                core.open.insert(child, Role::Recv);
+                core.opened(child, Role::Recv);
             }
             core.drain();
             Ok(child)

@@ -46,7 +46,7 @@ impl Transport {
             core.port.receives.listen();
             core.fill_receives();
             let (comm, id) = core.engine.listen()?;
-            core.open.insert(comm, Role::Listener);
+            core.opened(comm, Role::Listener);
             core.drain();
             Ok((comm, id, core.engine.config().control_names[0].bytes))
         })?;
@@ -161,7 +161,7 @@ impl Transport {
             core.drain();
             let accepted = accepted?;
             if let Some(comm) = accepted {
-                core.open.insert(comm, Role::Recv);
+                core.opened(comm, Role::Recv);
             }
             Ok(accepted)
         })?;
@@ -270,7 +270,7 @@ impl Transport {
         let comm = seat.domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
             let comm = engine.connect(clock::now_ms(), port, &target)?;
-            core.open.insert(comm, Role::Send);
+            core.opened(comm, Role::Send);
             core.port.receives.sender_added();
             core.fill_receives();
             core.drain();
@@ -331,11 +331,12 @@ impl Core {
 
     /// Detaches a communicator.
     pub(crate) fn close(&mut self, comm: CommKey) -> Result<(), NetError> {
-        self.engine.close(comm, clock::now_ms())?;
+        self.close_in_engine(comm, clock::now_ms())?;
         if self.open.remove(&comm) == Some(Role::Send) {
             self.port.receives.sender_removed();
         }
         self.drain();
+        self.publish();
         Ok(())
     }
 }
