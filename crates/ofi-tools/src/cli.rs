@@ -84,6 +84,17 @@ pub(crate) enum Command {
     ///
     /// For example: `ofi completions bash > /etc/bash_completion.d/ofi`.
     Completions(crate::manual::CompletionsArgs),
+    /// Shows what processes that use the plugins count: messages, bytes, EAGAINs, errors
+    ///
+    /// Processes that run with `OFI_NCCL_STATS_DIR=DIR` keep a file there each, as long as they live and after
+    /// (docs/observability.md). By process, rail and communicator, with what the NICs count themselves. Ends with
+    /// status 0, 1 if a file is damaged or not one, 2 if there is nothing to look at.
+    Stats(crate::stats::StatsArgs),
+    /// Shows what processes that use the plugins do now: bytes, messages and EAGAINs a second
+    ///
+    /// By process, rail and communicator, the busiest first; from the same files as `ofi stats`. Ends with
+    /// status 2 if there is nothing to look at; else with --once, or when it is stopped.
+    Top(crate::stats::TopArgs),
     /// The plugin in a process of its own (started by `ofi doctor` itself)
     #[command(hide = true)]
     DoctorProbe(crate::doctor::ProbeArgs),

@@ -11,6 +11,7 @@
 //!   report   table, JSON, SVG, live line; all printing is there
 //! raw      the same operations without a plugin, straight on libfabric, and a plugin beside them
 //! trace    reads wire traces
+//! stats    counters that processes keep in files: shown, watched, given to Prometheus
 //! topo     a host's NICs and accelerators: tree, devices, NCCL's file, picture
 //! emu      runs a command on emulated EFAs
 //! doctor   what keeps a job from the network on a host: facts, checks, findings
@@ -37,6 +38,7 @@ mod perf;
 mod raw;
 mod report;
 mod size;
+mod stats;
 mod topo;
 mod trace;
 
@@ -67,6 +69,8 @@ pub fn run() -> ExitCode {
         cli::Command::Pair(args) => pair::run(&args),
         cli::Command::Man(args) => manual::run_man(&args),
         cli::Command::Completions(args) => manual::run_completions(&args),
+        cli::Command::Stats(args) => stats::run(&args),
+        cli::Command::Top(args) => stats::run_top(&args),
         cli::Command::DoctorProbe(args) => doctor::run_child(&args),
         cli::Command::DoctorFabric(args) => doctor::run_fabric(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),

@@ -1,0 +1,375 @@
+//! `ofi stats` and `ofi top` on files that are made here: of a process that lives (this one), of one that ended, of one
+//! that died, and of nobody.
+#![expect(clippy::unwrap_used, reason = "test code")]
+
+use ofi_trace::stats::{
+    COMMS_MAX, CommAt, FILE_WORDS, HeadAt, MAGIC, RAILS_MAX, RailAt, State, Total, VERSION,
+    comm_word, hw_word, rail_word, text_words, total_word,
+};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn ofi(words: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ofi"))
+        .args(words)
+        .arg(dir)
+        .env_remove("OFI_NCCL_STATS_DIR")
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    core::str::from_utf8(bytes).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A file of counters.
+struct Made(Vec<u64>);
+
+impl Made {
+    /// Of this process.
+    fn new() -> Self {
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let (_, behind) = stat.rsplit_once(')').unwrap();
+        let ticks = behind.split_ascii_whitespace().nth(19).unwrap();
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+        let boot: String = boot
+            .chars()
+            .filter(char::is_ascii_hexdigit)
+            .take(16)
+            .collect();
+        let namespace = std::fs::read_link("/proc/self/ns/pid")
+            .unwrap()
+            .display()
+            .to_string();
+        let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
+        let mut made = Self(vec![0; FILE_WORDS]);
+        for (at, value) in [
+            (HeadAt::Magic, MAGIC),
+            (HeadAt::Version, VERSION),
+            (HeadAt::Words, FILE_WORDS as u64),
+            (HeadAt::Rails, RAILS_MAX as u64),
+            (HeadAt::Comms, COMMS_MAX as u64),
+            (HeadAt::Pid, u64::from(std::process::id())),
+            (HeadAt::StartTicks, ticks.parse().unwrap()),
+            (HeadAt::Boot, u64::from_str_radix(&boot, 16).unwrap()),
+            (HeadAt::PidNamespace, namespace.parse().unwrap()),
+            (HeadAt::State, State::Live as u64),
+            (HeadAt::CommsOpen, 1),
+            (HeadAt::CommsEver, 3),
+        ] {
+            made.set(at as usize, value);
+        }
+        made.text::<8>(HeadAt::Host as usize, "node\"1\\");
+        made.total(Total::Sends, 10)
+            .total(Total::EagerSends, 4)
+            .total(Total::BytesSent, 5000);
+        made.set(rail_word(0, RailAt::Used), 1);
+        made.set(rail_word(0, RailAt::BytesSent), 5000);
+        made.text::<6>(rail_word(0, RailAt::Nic), "rdmap0s6");
+        made.text::<4>(hw_word(0, 0), "retrans_bytes");
+        made.set(hw_word(0, 0) + 4, 100);
+        made.set(hw_word(0, 0) + 5, 100);
+        for (at, value) in [
+            (CommAt::First, 1),
+            (CommAt::Last, 1),
+            (CommAt::Id, 6),
+            (CommAt::Bytes, 5000),
+        ] {
+            made.set(comm_word(0, at), value);
+        }
+        made.text::<8>(comm_word(0, CommAt::Peer), "10.0.0.2:5");
+        made
+    }
+
+    fn set(&mut self, at: usize, value: u64) -> &mut Self {
+        self.0[at] = value;
+        self
+    }
+
+    fn total(&mut self, total: Total, value: u64) -> &mut Self {
+        self.set(total_word(total), value)
+    }
+
+    fn text<const N: usize>(&mut self, from: usize, text: &str) {
+        self.0[from..from + N].copy_from_slice(&text_words::<N>(text));
+    }
+
+    fn write(&self, dir: &Path, name: &str) -> PathBuf {
+        let bytes: Vec<u8> = self.0.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let path = dir.join(format!("ofi-{name}.stats"));
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+/// One that lives, one that ended, one that died, one of another container.
+fn four(dir: &Path) {
+    Made::new().write(dir, "live");
+    Made::new()
+        .set(HeadAt::State as usize, State::Ended as u64)
+        .write(dir, "ended");
+    Made::new()
+        .set(HeadAt::StartTicks as usize, 1)
+        .write(dir, "dead");
+    Made::new()
+        .set(HeadAt::PidNamespace as usize, 1)
+        .write(dir, "elsewhere");
+}
+
+#[test]
+fn every_process_is_told_with_whether_it_lives() {
+    let dir = tempfile::tempdir().unwrap();
+    four(dir.path());
+    let shown = ofi(&["stats"], dir.path());
+    assert_eq!(shown.status.code(), Some(0), "{shown:?}");
+    let page = text(&shown.stdout);
+    for life in ["live", "ended", "dead", "elsewhere"] {
+        assert!(
+            page.contains(&format!("libnccom-net.so, RDMA): {life},")),
+            "{life}: {page}"
+        );
+    }
+    assert!(
+        page.contains("sent 10 messages, 5000 bytes, 0 segments, 4 eagerly (40 %)"),
+        "{page}"
+    );
+    assert!(
+        page.contains("communicator 6 (send, device 0)") && page.contains("10.0.0.2:5"),
+        "{page}"
+    );
+    let object = json(&ofi(&["stats", "--json"], dir.path()));
+    let processes = object["processes"].as_array().unwrap();
+    let lives: Vec<_> = processes
+        .iter()
+        .map(|p| p["life"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        lives,
+        ["dead", "elsewhere", "ended", "live"],
+        "by name of file"
+    );
+    assert_eq!(object["version"], 1);
+    assert_eq!(processes[0]["totals"]["sent_bytes"], 5000);
+    assert_eq!(
+        processes[0]["totals"].as_object().unwrap().len(),
+        Total::ALL.len()
+    );
+    assert_eq!(processes[0]["rails"][0]["nic"], "rdmap0s6");
+    assert_eq!(processes[0]["comms"][0]["peer"], "10.0.0.2:5");
+}
+
+#[test]
+fn only_what_is_over_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    four(dir.path());
+    std::fs::write(dir.path().join("mine.txt"), "kept").unwrap();
+    let cleaned = ofi(&["stats", "--clean"], dir.path());
+    assert_eq!(cleaned.status.code(), Some(0), "{cleaned:?}");
+    let entries = std::fs::read_dir(dir.path()).unwrap();
+    let mut left: Vec<_> = entries
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["mine.txt", "ofi-elsewhere.stats", "ofi-live.stats"]);
+    let said = text(&cleaned.stdout);
+    assert!(
+        said.contains("ofi-dead.stats: dead") && said.contains("ofi-ended.stats: ended"),
+        "{said}"
+    );
+}
+
+/// Of a family its help and type once, then its samples; labels are those of other exporters.
+#[test]
+fn prometheus_can_read_it() {
+    let dir = tempfile::tempdir().unwrap();
+    four(dir.path());
+    let printed = ofi(&["stats", "--prometheus"], dir.path());
+    assert_eq!(printed.status.code(), Some(0), "{printed:?}");
+    let mut families = std::collections::BTreeSet::new();
+    let mut family = String::new();
+    for line in text(&printed.stdout).lines() {
+        if let Some(head) = line.strip_prefix("# HELP ") {
+            family = head.split(' ').next().unwrap().to_owned();
+            assert!(families.insert(family.clone()), "{family} comes twice");
+        } else if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            assert_eq!(name, family);
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+        } else {
+            let (name, rest) = line.split_once('{').unwrap();
+            assert_eq!(name, family);
+            let (_, value) = rest.rsplit_once("} ").unwrap();
+            value.parse::<u64>().unwrap();
+        }
+    }
+    let pid = std::process::id();
+    let rail = format!(
+        "ofi_nccl_rail_sent_bytes_total{{device=\"rdmap0s6\",port=\"1\",ofi_device=\"0\",rail=\"0\",pid=\"{pid}\",\
+         plugin=\"libnccom-net.so\",protocol=\"RDMA\"}} 5000"
+    );
+    let page = text(&printed.stdout);
+    assert!(page.lines().any(|line| line == rail), "{page}");
+    assert!(
+        families.contains("ofi_nccl_hw_retrans_bytes_total"),
+        "{families:?}"
+    );
+    let up = |line: &&str| line.starts_with("ofi_nccl_up{");
+    let values: Vec<_> = page
+        .lines()
+        .filter(up)
+        .map(|line| line.rsplit(' ').next().unwrap())
+        .collect();
+    assert_eq!(
+        values,
+        ["1", "0", "1"],
+        "elsewhere, ended, live; the dead are no part of a scrape"
+    );
+}
+
+/// What a NIC counts goes on while its process lives: read below the root that is given, and never outside.
+#[test]
+fn counters_of_nics_are_read_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let (files, root) = (dir.path().join("files"), dir.path().join("root"));
+    let hw = root.join("sys/class/infiniband/rdmap0s6/ports/1/hw_counters");
+    std::fs::create_dir_all(&hw).unwrap();
+    std::fs::create_dir_all(&files).unwrap();
+    std::fs::write(hw.join("retrans_bytes"), "130\n").unwrap();
+    std::fs::write(root.join("secret"), "9\n").unwrap();
+    let mut made = Made::new();
+    made.text::<4>(hw_word(0, 1), "../../../../../../../secret");
+    made.write(&files, "live");
+    let root = root.display().to_string();
+    let object = json(&ofi(&["stats", "--json", "--root", &root], &files));
+    let hw = &object["processes"][0]["rails"][0]["hw"];
+    assert_eq!(hw["retrans_bytes"], 30);
+    assert_eq!(hw["../../../../../../../secret"], 0);
+    std::fs::write(
+        dir.path()
+            .join("root/sys/class/infiniband/rdmap0s6/ports/1/hw_counters/retrans_bytes"),
+        "x",
+    )
+    .unwrap();
+    let object = json(&ofi(&["stats", "--json", "--root", &root], &files));
+    assert_eq!(object["processes"][0]["rails"][0]["hw"]["retrans_bytes"], 0);
+}
+
+#[test]
+fn hostile_files_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = Made::new().write(dir.path(), "live");
+    let whole = std::fs::read(&path).unwrap();
+    for (name, bytes, says) in [
+        ("cut", &whole[..1000], "cut off or damaged"),
+        ("empty", &[][..], "does not begin with OFISTATS"),
+        (
+            "other",
+            b"something else altogether",
+            "does not begin with OFISTATS",
+        ),
+    ] {
+        std::fs::write(dir.path().join(format!("ofi-{name}.stats")), bytes).unwrap();
+        let shown = ofi(&["stats"], dir.path());
+        assert_eq!(shown.status.code(), Some(1), "{shown:?}");
+        assert!(text(&shown.stderr).contains(says), "{name}: {shown:?}");
+        assert!(
+            text(&shown.stdout).contains(": live,"),
+            "the others are shown: {shown:?}"
+        );
+        // Whose it is nobody knows: it stays.
+        assert_eq!(
+            ofi(&["stats", "--clean"], dir.path()).status.code(),
+            Some(1)
+        );
+        std::fs::remove_file(dir.path().join(format!("ofi-{name}.stats"))).unwrap();
+    }
+    Made::new()
+        .set(HeadAt::Version as usize, 2)
+        .write(dir.path(), "new");
+    assert!(text(&ofi(&["stats"], dir.path()).stderr).contains("version 2"));
+    // A file that is being made is nobody's yet.
+    let making = dir.path().join("making");
+    std::fs::create_dir(&making).unwrap();
+    std::fs::write(making.join("ofi-x.stats"), vec![0; whole.len()]).unwrap();
+    let shown = ofi(&["stats"], &making);
+    assert_eq!(
+        (shown.status.code(), text(&shown.stdout)),
+        (Some(0), "no process counts here\n")
+    );
+    for (words, dir) in [
+        (&["stats"][..], "/nonexistent"),
+        (&["top", "--once"][..], "/nonexistent"),
+    ] {
+        let nothing = ofi(words, Path::new(dir));
+        assert_eq!(nothing.status.code(), Some(2), "{nothing:?}");
+    }
+    let unsaid = Command::new(env!("CARGO_BIN_EXE_ofi"))
+        .arg("stats")
+        .env_remove("OFI_NCCL_STATS_DIR")
+        .output();
+    let unsaid = unsaid.unwrap();
+    assert_eq!(unsaid.status.code(), Some(2));
+    assert!(text(&unsaid.stderr).contains("OFI_NCCL_STATS_DIR"));
+}
+
+/// What grows between two looks is a rate, of the process that it is of; the busiest comes first.
+#[test]
+fn top_shows_what_happens_between_two_looks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut made = Made::new();
+    made.write(dir.path(), "live");
+    Made::new()
+        .set(HeadAt::Opened as usize, 7)
+        .write(dir.path(), "idle");
+    Made::new()
+        .set(HeadAt::State as usize, State::Ended as u64)
+        .write(dir.path(), "ended");
+    let top = Command::new(env!("CARGO_BIN_EXE_ofi"))
+        .args(["top", "--json", "--interval", "0.05"])
+        .env("OFI_NCCL_STATS_DIR", dir.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn();
+    let mut top = top.unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(top.stdout.take().unwrap()));
+    let mut grown = 0;
+    // However slow this machine is, some look falls between two writes.
+    let seen = loop {
+        grown += 1_000_000;
+        let fresh = dir.path().join("fresh");
+        made.total(Total::BytesSent, 5000 + grown)
+            .set(rail_word(0, RailAt::BytesSent), 5000 + grown);
+        std::fs::rename(made.write(dir.path(), "fresh"), &fresh).unwrap();
+        std::fs::rename(&fresh, dir.path().join("ofi-live.stats")).unwrap();
+        let look: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        if look["processes"][0]["sent_bytes_per_s"].as_f64().unwrap() > 0.0 {
+            break look;
+        }
+    };
+    top.kill().unwrap();
+    top.wait().unwrap();
+    let processes = seen["processes"].as_array().unwrap();
+    assert_eq!(processes.len(), 2, "those that ended do nothing: {seen}");
+    assert_eq!(processes[1]["sent_bytes_per_s"], 0.0);
+    assert!(
+        seen["rails"][0]["sent_bytes_per_s"].as_f64().unwrap() > 0.0,
+        "{seen}"
+    );
+    assert_eq!(seen["comms"].as_array().unwrap().len(), 2);
+    let once = ofi(
+        &["top", "--once", "--interval", "0.01", "--sort", "busy"],
+        dir.path(),
+    );
+    assert_eq!(once.status.code(), Some(0), "{once:?}");
+    let page = text(&once.stdout);
+    assert!(
+        page.contains("0/0 rdmap0s6") && page.contains("send 6 10.0.0.2:5"),
+        "{page}"
+    );
+    let wrong = ofi(&["top", "--interval", "0"], dir.path());
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+}
