@@ -2,14 +2,16 @@
 //!
 //! `crates/ofi-rdma/examples/hot_path`, and those of ofi-imm and ofi-pools, run once for each case
 //! under callgrind, which counts what is executed: the same number on a busy machine and on a quiet one. The
-//! numbers depend on the compiler, so that the page names it; another one is given [`OTHER_COMPILER`].
+//! numbers depend on the compiler, so that the page names it; another one is given [`OTHER_COMPILER`]. The same
+//! cases in a build without counters say what counting costs ([`without`]).
 
 mod loops;
+mod without;
 
 use core::fmt::Write as _;
 use core::time::Duration;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -175,7 +177,7 @@ pub(crate) fn run(here: &Workspace, options: &[&str]) -> Result<()> {
         faults.join("\n")
     );
     println!("hot: {} cases as {PAGE} has them", measured.len());
-    Ok(())
+    without::compare(here, &measured)
 }
 
 /// Whether there is a callgrind.
@@ -203,7 +205,12 @@ fn measure_suite(here: &Workspace, suite: &Suite) -> Result<Vec<f64>> {
     let package = ["build", "--release", "--package", suite.package];
     let example = ["--example", suite.example];
     here.cargo(&[&package[..], &example[..]].concat()).run()?;
-    let program = suite.program(here);
+    let cases: Vec<&Case> = suite.cases.iter().collect();
+    measure_program(&suite.program(here), &cases)
+}
+
+/// The cases of a program that is built.
+fn measure_program(program: &Path, cases: &[&Case]) -> Result<Vec<f64>> {
     let one = |name: &str| -> Result<f64> {
         let line = [
             "--tool=callgrind",
@@ -211,15 +218,15 @@ fn measure_suite(here: &Workspace, suite: &Suite) -> Result<Vec<f64>> {
             "--callgrind-out-file=/dev/null",
             "--log-fd=1",
         ];
-        let valgrind = Program::new("valgrind").args(line).args([&program]);
+        let valgrind = Program::new("valgrind").args(line).args([program]);
         let output = valgrind.args([name]).limit(LIMIT).output()?;
         cost(&output).with_context(|| format!("case {name}"))
     };
     let frame = one("frame")?;
-    let has_rail = suite.cases.iter().any(|case| case.rails > 0);
+    let has_rail = cases.iter().any(|case| case.rails > 0);
     let rail = if has_rail { one("rail")? - frame } else { 0.0 };
-    let above = |case: &Case| Ok(one(case.name)? - frame - f64::from(case.rails) * rail);
-    suite.cases.iter().map(above).collect()
+    let above = |case: &&Case| Ok(one(case.name)? - frame - f64::from(case.rails) * rail);
+    cases.iter().map(above).collect()
 }
 
 /// What the page says of a case: its instructions.

@@ -26,6 +26,7 @@
 
 mod artifacts;
 mod bench;
+mod counted;
 mod coverage;
 mod demo;
 mod elf;
@@ -98,6 +99,7 @@ cargo xtask <command>
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
   traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
                     --pure: those that need no libfabric
+  counted [--dev]   what the plugins count against what was moved, over both protocols, with EAGAINs and errors
   hot [--update]    instructions of the engine's hot path against docs/hot-path.md, or into it; takes valgrind
   bench [--quick] [PART...]  all that is measured, into docs/benchmarks.md, docs/hot-path.md and their charts: less than
                     30 minutes on a quiet machine; parts: micro, raw, hot, pages
@@ -141,6 +143,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
         ["traps", names @ ..] => traps::run(&here, names)?,
+        ["counted", options @ ..] => counted::run(&here, options)?,
         ["hot", options @ ..] => hot::run(&here, options)?,
         ["bench", options @ ..] => bench::run(&here, options)?,
         ["layers"] => layers::run(&here)?,

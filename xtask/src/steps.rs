@@ -293,6 +293,7 @@ pub(crate) const STEPS: &[Step] = &[
         &["test", "-p", "ofi-tools", "--tests", SHOW[0], SHOW[1]],
     )
     .on_any_libfabric(),
+    Step::xtask("what is counted is what was moved", &["counted"]).needs(&[Need::Built]),
     Step::perf("verified bytes", CHECKS[0]),
     Step::perf("verified bytes", CHECKS[1]),
     Step::perf("verified bytes", CHECKS[2]),
