@@ -35,6 +35,18 @@ impl core::fmt::Display for Protocol {
     }
 }
 
+/// Where state dumps go, and who they are of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DumpConfig {
+    /// The directory, best one that all hosts share: a rank that hangs then asks all the others
+    /// (`DUMP_DIR`).
+    pub dir: PathBuf,
+    /// Rank of this process in its job, where its launcher says so.
+    pub rank: Option<u32>,
+    /// Ranks of the job.
+    pub world: Option<u32>,
+}
+
 /// Settings of one [`crate::Transport`]. Names in brackets are the parameters they come from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -121,6 +133,8 @@ pub struct Config {
     pub trace: Option<TraceConfig>,
     /// Directory for a file of counters (`STATS_DIR`).
     pub stats_dir: Option<String>,
+    /// Write state dumps (`DUMP_DIR`).
+    pub dump: Option<DumpConfig>,
     /// Bytes of a page of memory; `None`: the system's. A matter of tests; no parameter sets it.
     pub page_bytes: Option<usize>,
     /// What stands for `/` where facts about the host are read, `sys/` and `proc/` (`FS_ROOT`).
@@ -301,6 +315,11 @@ impl Config {
             provider_addressing: false,
             trace: trace(values),
             stats_dir: non_empty(values, Id::StatsDir),
+            dump: non_empty(values, Id::DumpDir).map(|dir| DumpConfig {
+                dir: PathBuf::from(dir),
+                rank: None,
+                world: None,
+            }),
             page_bytes: None,
             fs_root: non_empty(values, Id::FsRoot)
                 .map_or_else(|| Path::new("/").to_owned(), PathBuf::from),

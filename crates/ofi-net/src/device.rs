@@ -233,6 +233,7 @@ impl Device {
             config: opening.config,
             label: &label,
             trace: opening.trace,
+            watch: opening.registry.watch(),
         };
         let domain = Domain::open(&plan, Arc::clone(opening.log))?;
         if let Some(file) = opening.stats {

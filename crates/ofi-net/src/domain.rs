@@ -1,16 +1,19 @@
 //! A domain: the opened rails of a device with one engine over them, behind one lock (decision 28).
 
+use crate::clock;
 use crate::config::Config;
 use crate::contexts::Contexts;
 use crate::dmabuf;
 use crate::domain_memory::Memory;
+use crate::dump::{self, DomainFacts};
 use crate::early::{self, Moves};
 use crate::error::{Code, NetError};
 use crate::locked::Locked;
 use crate::log::Log;
 use crate::open::{Opened, Rail, open_rail};
+use crate::pace::Pace;
 use crate::pages::page_bytes;
-use crate::progress::{BATCH_DEFAULT, BATCH_MAX, Core};
+use crate::progress::{BATCH_DEFAULT, BATCH_MAX, Core, lanes_of};
 use crate::quirks;
 use crate::rail::{LaneEnd, Port};
 use crate::region::{Addressing, Registrar, USER_ACCESS};
@@ -20,17 +23,21 @@ use crate::rx::{EAGER_BYTES_MIN, Limits, Receives};
 use crate::slab::{FLUSH_PAGE, Slab};
 use crate::stats::{self, Meter, SeenRails, StatsFile};
 use crate::trace::{Trace, TraceFile};
+use crate::watch::Watch;
 use core::mem;
 use efa_fabric::{Caps, CqEntry, Info};
 use ofi_pools::{Freelist, FreelistConfig};
 use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, MAX_RAILS};
-use ofi_rdma::{Engine, EpName, KeyWidth, Lane};
+use ofi_rdma::{Base, Dialect as _, Engine, EpName, KeyWidth, Lane};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Control messages that can be at the provider before the pool of their slots grows, and by how
 /// many it grows.
 const SEND_SLOTS: u32 = 16;
+
+/// Sequence numbers of messages that there are (protocol 2c.1).
+const SEQS: u32 = 1 << Base::SEQ_BITS;
 
 /// One domain with its number.
 pub(crate) type Seat = registry::Seat<Domain>;
@@ -49,6 +56,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) label: &'a str,
     /// Where what goes over its rails is written down.
     pub(crate) trace: Option<&'a Arc<TraceFile>>,
+    /// Who is told of stalls and errors.
+    pub(crate) watch: &'a Arc<Watch>,
 }
 
 impl Domain {
@@ -62,6 +71,7 @@ impl Domain {
             config,
             label,
             trace,
+            watch,
         } = *plan;
         let Some(&first) = rails.first() else {
             return Err(NetError::new(
@@ -78,6 +88,7 @@ impl Domain {
         let settings = engine_config(config, first, &opened)?;
         let engine = Engine::new(settings)?;
         let (mut core, registrar) = assemble(engine, config, first, opened)?;
+        core.watch = Arc::clone(watch);
         core.port.trace = trace.map(|file| Box::new(Trace::new(Arc::clone(file))));
         core.port.trace_endpoints(first.addr_format());
         let memory = Memory::new(registrar, USER_ACCESS, config, first)?;
@@ -109,6 +120,10 @@ impl Seated for Domain {
         let _progressed = self.glance(Core::progress);
     }
 
+    fn state(&self) -> dump::Domain {
+        Self::state(self, |core| core.state())
+    }
+
     /// Ends the domain: see [`Core::shut_down`].
     fn shut_down(self, bound_ms: u64) {
         let (mut core, memory, says) = self.into_parts();
@@ -120,6 +135,33 @@ impl Seated for Domain {
         }
         // Regions that the caller left registered, then the fi_domains.
         drop(memory);
+    }
+}
+
+impl Core {
+    /// For a dump.
+    fn state(&self) -> dump::Domain {
+        let endpoints = lanes_of(&self.engine).filter_map(|lane| {
+            let kind = if lane.is_control() { "ctl" } else { "data" };
+            let end = self.port.lane(lane)?;
+            Some((format!("{kind}{}", lane.rail()), &end.peers))
+        });
+        let facts = DomainFacts {
+            seq_modulus: SEQS,
+            counters: self.engine.counters(),
+            posts_waiting: self.engine.posts_waiting(),
+            poison: self.poison.as_ref(),
+            endpoints: endpoints.collect(),
+        };
+        let control_0 = self.port.lane(Lane::control(0));
+        let names = control_0.map(|end| end.peers.all_shown());
+        let views = self.engine.views(clock::now_ms());
+        let (comms, comms_omitted) = dump::comms(views, &names.unwrap_or_default());
+        dump::Domain {
+            comms,
+            comms_omitted,
+            ..facts.domain()
+        }
     }
 }
 
@@ -243,9 +285,10 @@ fn assemble(
         adopted: HashMap::new(),
         lengths_missing: quirks::lengths_missing(info),
         next_rail: 0,
-        quiet_passes: 0,
         passes: 0,
         meter: None,
+        pace: Pace::default(),
+        watch: Arc::default(),
         poison: None,
     };
     Ok((core, registrar))

@@ -39,6 +39,7 @@
 //! | [`error`], [`log`], `report` | coded errors, the log's seam, events to lines |
 //! | `stats` | what is counted, into a file that others can watch |
 //! | `trace` | the wire trace: what went over each rail, into a file |
+//! | `pace`, `watch`, [`dump`] | who polls and who was away; when state dumps are due; what they say |
 //!
 //! Not here: the C ABI (`plugin/`), the protocol (`ofi-rdma`), libfabric's types (`efa-fabric`).
 
@@ -52,6 +53,7 @@ mod device;
 mod dmabuf;
 mod domain;
 mod domain_memory;
+pub mod dump;
 mod early;
 mod efa;
 pub mod error;
@@ -62,6 +64,7 @@ mod locked;
 pub mod log;
 mod open;
 mod owners;
+mod pace;
 mod pages;
 pub mod params;
 mod peer_sets;
@@ -90,8 +93,9 @@ mod trace;
 mod traffic;
 mod transport;
 mod twins;
+mod watch;
 
-pub use config::{Config, Protocol};
+pub use config::{Config, DumpConfig, Protocol};
 pub use error::{Code, NetError};
 pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use platform::nics as instance_nics;
@@ -101,6 +105,7 @@ pub use startup::Startup;
 pub use trace::TraceConfig;
 pub use traffic::TrafficClass;
 pub use transport::{LocalMemory, RemoteMemory, Transport};
+pub use watch::start_ticks;
 
 #[doc(inline)]
 pub use ofi_topo::Accelerators;

@@ -5,6 +5,7 @@
 //! nobody.
 
 use crate::domain_memory::Memory;
+use crate::dump;
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use crate::report::{Note, Reporter};
@@ -112,6 +113,19 @@ impl<C: Guarded> Locked<C> {
             self.says.warn(error);
         }
         result
+    }
+
+    /// What `f` says of it for a dump; that it is busy, or out of order, where that is so.
+    pub(crate) fn state(&self, f: impl FnOnce(&mut C) -> dump::Domain) -> dump::Domain {
+        let mut domain = match self.lock.glance() {
+            Some(mut core) => f(&mut core),
+            None => dump::Domain {
+                busy: true,
+                ..dump::Domain::default()
+            },
+        };
+        domain.label = self.says.label.to_string();
+        domain
     }
 
     /// Makes every later call fail with `error`.

@@ -165,6 +165,7 @@ fn inherit<D: Seated>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     /// A domain that knows its class.
     #[derive(Debug)]
@@ -177,12 +178,16 @@ mod tests {
 
         fn glance_at(&self) {}
 
+        fn state(&self) -> crate::dump::Domain {
+            crate::dump::Domain::default()
+        }
+
         fn shut_down(self, _bound_ms: u64) {}
     }
 
     #[test]
     fn each_class_has_a_domain_and_one_that_cannot_be_had_shares_that_without() {
-        let (owners, registry) = (Owners::new(0), Registry::<Classed>::new());
+        let (owners, registry) = (Owners::new(0), Registry::<Classed>::new(&Arc::default()));
         let class = |number| Some(TrafficClass::new(number).unwrap());
         let no = class(8);
         let mut said = Vec::new();
@@ -207,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_class_for_which_there_is_no_room_now_is_tried_again() {
-        let (owners, registry) = (Owners::new(0), Registry::<Classed>::new());
+        let (owners, registry) = (Owners::new(0), Registry::<Classed>::new(&Arc::default()));
         let class = Some(TrafficClass::new(184).unwrap());
         let mut said = 0;
         let mut domain = |is_short: bool| {
@@ -228,7 +233,7 @@ mod tests {
 
     #[test]
     fn without_any_domain_a_class_is_not_given_up() {
-        let (owners, registry) = (Owners::new(0), Registry::<Classed>::new());
+        let (owners, registry) = (Owners::new(0), Registry::<Classed>::new(&Arc::default()));
         let class = Some(TrafficClass::new(184).unwrap());
         let wanted = (Owner::Process, class);
         let down =

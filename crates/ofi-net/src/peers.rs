@@ -66,6 +66,25 @@ impl Peers {
         Some(ofi_trace::show_address(self.shape.format, bytes).into())
     }
 
+    /// Our own address, as people read it.
+    pub(crate) fn own_text(&self) -> String {
+        let own = &self.shape.own;
+        let bytes = own.bytes.get(..usize::from(own.len)).unwrap_or(&[]);
+        ofi_trace::show_address(self.shape.format, bytes)
+    }
+
+    /// All peers that were resolved here, as people read them.
+    pub(crate) fn all_shown(&self) -> HashMap<PeerAddr, String> {
+        let known = self.known.iter();
+        known
+            .map(|(name, addr)| {
+                let bytes = name.bytes.get(..usize::from(name.len)).unwrap_or(&[]);
+                let text = ofi_trace::show_address(self.shape.format, bytes);
+                (PeerAddr(addr.as_raw()), text)
+            })
+            .collect()
+    }
+
     /// An event of the engine with the peer it is about.
     pub(crate) fn note(&self, event: Event) -> Note {
         let peer = match event {

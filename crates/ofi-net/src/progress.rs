@@ -10,15 +10,18 @@ use crate::contexts::Owner;
 use crate::error::{self, Code, NetError};
 use crate::handle_words::CommWord;
 use crate::locked::Guarded;
+use crate::pace::Pace;
 use crate::rail::Port;
 use crate::report::Note;
 use crate::rx::{Lanes, lanes};
 use crate::stats::{Meter, Passes, of_rail};
+use crate::watch::Watch;
 use efa_fabric::{CompletionError, CompletionFlags, Cq, CqEntry, CqPoll};
 use ofi_pools::Slot;
 use ofi_rdma::{Cause, CommKey, Engine, Event, Lane, RxFate, RxId, Token};
 use ofi_trace::Record;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A write of a peer that says for whom it is. Without CQ data an entry's data means nothing (`fi_cq(3)`),
 /// though it may read as a message for somebody.
@@ -33,9 +36,6 @@ pub(crate) const BATCH_MAX: usize = 64;
 
 /// Batches that a pass takes from one rail.
 const BATCHES_MAX: usize = 4;
-
-/// Passes without a completion between two looks at the clock (decision 34).
-const PASSES_PER_TICK: u32 = 256;
 
 /// Error entries taken between two reads: more would mean that the queue gives the same one again.
 const ERRORS_MAX: usize = 1024;
@@ -56,11 +56,12 @@ pub(crate) struct Core {
     /// An incoming write without a length is one whose length the provider does not tell.
     pub(crate) lengths_missing: bool,
     pub(crate) next_rail: usize,
-    pub(crate) quiet_passes: u32,
     /// Passes, modulo what lies between two looks at `meter`.
     pub(crate) passes: Passes,
     /// Where what happens is written for others, if it is.
     pub(crate) meter: Option<Box<Meter>>,
+    pub(crate) pace: Pace,
+    pub(crate) watch: Arc<Watch>,
     /// What makes the domain unusable.
     pub(crate) poison: Option<NetError>,
 }
@@ -96,12 +97,8 @@ impl Core {
     /// One pass; how many completions there were.
     pub(crate) fn progress(&mut self) -> usize {
         let harvested = self.harvest();
-        if harvested == 0 {
-            self.quiet_passes += 1;
-            if self.quiet_passes >= PASSES_PER_TICK {
-                self.quiet_passes = 0;
-                self.engine.tick(clock::now_ms());
-            }
+        if self.pace.pass(harvested) {
+            self.look();
         }
         self.drain();
         self.passes = self.passes.wrapping_add(1);
@@ -109,6 +106,18 @@ impl Core {
             self.publish();
         }
         harvested
+    }
+
+    /// Looks at the clock: whether something stalls, and whether a dump is due.
+    #[cold]
+    fn look(&mut self) {
+        let now_ms = clock::now_ms();
+        let away_ms = self.pace.look(now_ms);
+        if away_ms > 0 {
+            self.engine.on_absence(away_ms);
+        }
+        self.engine.tick(now_ms);
+        self.watch.tick(now_ms);
     }
 
     /// Takes completions from every rail and tells the engine.
@@ -128,7 +137,12 @@ impl Core {
     /// What every command and input is followed by: posts go out, receives are refilled, events are
     /// kept for the log.
     pub(crate) fn drain(&mut self) {
-        let Self { engine, port, .. } = self;
+        let Self {
+            engine,
+            port,
+            watch,
+            ..
+        } = self;
         engine.pump(port);
         while let Some(rx) = engine.take_released() {
             if let Some(buffer) = port.receives.held(rx.rail, rx.index) {
@@ -141,6 +155,7 @@ impl Core {
         let mut failed = false;
         while let Some(event) = engine.poll_event() {
             failed |= matches!(event, Event::Failed(..));
+            watch.event(event);
             let control_0 = port.lane(Lane::control(0));
             port.note(control_0.map_or(Note::Event(event), |end| end.peers.note(event)));
         }
@@ -178,6 +193,7 @@ impl Core {
             batch,
             lengths_missing,
             poison,
+            watch,
             ..
         } = self;
         let Some(cq) = cqs.get(rail) else { return 0 };
@@ -207,6 +223,7 @@ impl Core {
                     // fi_cq(3): an overrun queue has lost completions for good.
                     let what = format!("rail {rail}: the completion queue failed: {error}");
                     poison.get_or_insert_with(|| NetError::new(Code::Poisoned, what));
+                    watch.failed();
                     break;
                 }
             }

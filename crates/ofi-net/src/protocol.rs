@@ -13,6 +13,7 @@ use crate::log::{self, Held, Log, Subsys};
 use crate::select;
 use crate::sendrecv::SendRecv;
 use crate::startup::{Phase, Startup};
+use crate::watch::Watch;
 use efa_fabric::Library;
 use std::sync::Arc;
 
@@ -42,7 +43,7 @@ impl Found {
 pub(crate) fn discover(
     config: &Config,
     startup: &mut Startup,
-    log: &Arc<dyn Log>,
+    (log, watch): (&Arc<dyn Log>, &Arc<Watch>),
 ) -> Result<Found, NetError> {
     let load = || Library::load(config.libfabric_path.as_deref());
     let library = startup.time(Phase::Library, load)?;
@@ -51,6 +52,7 @@ pub(crate) fn discover(
         library,
         startup,
         log,
+        watch,
     };
     let (mut found, why) = finder.find().inspect_err(|_| select::forget())?;
     if let Found::Rdma(devices) = &mut found {
@@ -91,6 +93,7 @@ struct Finder<'a> {
     library: &'static Library,
     startup: &'a mut Startup,
     log: &'a Arc<dyn Log>,
+    watch: &'a Arc<Watch>,
 }
 
 impl Finder<'_> {
@@ -112,7 +115,7 @@ impl Finder<'_> {
 
     fn sendrecv(&mut self, open: bool, log: &dyn Log) -> Result<SendRecv, NetError> {
         let devices = SendRecv::discover((self.config, open), self.library, self.startup, log);
-        Ok(SendRecv::new(devices?, self.log))
+        Ok(SendRecv::new(devices?, self.log, self.watch))
     }
 
     /// RDMA only pays where a device has several NICs, and that is where the reference chooses it.

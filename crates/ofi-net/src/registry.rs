@@ -11,13 +11,15 @@
 //!
 //! All domains of a transport speak one protocol; which, is the type of what sits here.
 
+use crate::dump;
 use crate::error::{Code, NetError};
 use crate::handle_state::random_u64;
 use crate::handle_words::{CommWord, DOMAINS_MAX, MrWord, Parts, ReqWord};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::watch::{Watch, flag};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use ofi_pools::Key;
 use ofi_rdma::{CommKey, ReqKey};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Longest that each domain may take at the end when there are very many, milliseconds.
 const CLOSE_SHARE_MIN_MS: u64 = 20;
@@ -30,6 +32,9 @@ pub(crate) trait Seated {
     /// Makes a progress pass, unless it is busy or out of order: it says so to those who have something
     /// on it.
     fn glance_at(&self);
+
+    /// What there is to say of it in a dump.
+    fn state(&self) -> dump::Domain;
 
     /// Ends it, within a bound.
     fn shut_down(self, bound_ms: u64);
@@ -106,36 +111,41 @@ pub(crate) struct Registry<D> {
     seats: Box<[OnceLock<Seat<D>>]>,
     /// How many seats are taken; held while one is.
     taken: Mutex<usize>,
-    /// Whether what a caller waits for on one domain may depend on the others.
-    linked: AtomicBool,
+    /// What a caller that waits has to attend to.
+    watch: Arc<Watch>,
     /// Whose turn it is in [`Registry::nudge`].
     turn: AtomicUsize,
 }
 
 impl<D> Registry<D> {
     /// No domains.
-    pub(crate) fn new() -> Self {
-        Self::with_room(DOMAINS_MAX)
+    pub(crate) fn new(watch: &Arc<Watch>) -> Self {
+        Self::with_room(DOMAINS_MAX, Arc::clone(watch))
     }
 
     /// Nothing, with room for nothing: allocates nothing.
     pub(crate) fn empty() -> Self {
-        Self::with_room(0)
+        Self::with_room(0, Arc::default())
     }
 
-    fn with_room(seats: usize) -> Self {
+    fn with_room(seats: usize, watch: Arc<Watch>) -> Self {
         Self {
             seats: (0..seats).map(|_| OnceLock::new()).collect(),
             taken: Mutex::new(0),
-            linked: AtomicBool::new(false),
+            watch,
             turn: AtomicUsize::new(0),
         }
+    }
+
+    /// Who is told of stalls and errors.
+    pub(crate) const fn watch(&self) -> &Arc<Watch> {
+        &self.watch
     }
 
     /// From now on, whoever waits for something on one domain makes progress on the others as well: what
     /// one communicator does comes over several, or a thread has communicators on several.
     pub(crate) fn link(&self) {
-        self.linked.store(true, Ordering::Relaxed);
+        self.watch.link();
     }
 
     /// The domain of that number, if there is one.
@@ -222,12 +232,34 @@ impl<D> Registry<D> {
     }
 }
 
+impl<D: Seated> Seat<D> {
+    fn state(&self) -> dump::Domain {
+        dump::Domain {
+            device: self.device,
+            ..self.domain.state()
+        }
+    }
+}
+
 impl<D: Seated> Registry<D> {
-    /// Makes progress on one of the domains, another one at each call, where they are linked.
+    /// What every call comes to that has nothing to return, or an error: progress on one of the domains,
+    /// another one at each call, where they are linked; dumps, where they are due.
     #[inline]
     pub(crate) fn nudge(&self) {
-        if self.linked.load(Ordering::Relaxed) {
+        let flags = self.watch.flags();
+        if flags != 0 {
+            self.attend(flags);
+        }
+    }
+
+    #[cold]
+    fn attend(&self, flags: u8) {
+        if flags & flag::LINKED != 0 {
             self.nudge_next();
+        }
+        if flags & !flag::LINKED != 0 {
+            let states = || self.iter().map(Seat::state).collect();
+            self.watch.attend(states);
         }
     }
 
@@ -262,6 +294,7 @@ impl<D: Seated> Registry<D> {
             return Err(full());
         };
         *taken += 1;
+        self.watch.opened();
         let [a, b, c, d, ..] = random_u64().to_le_bytes();
         Ok(place.get_or_init(|| Seat {
             number,
@@ -319,12 +352,16 @@ mod tests {
 
         fn glance_at(&self) {}
 
+        fn state(&self) -> dump::Domain {
+            dump::Domain::default()
+        }
+
         fn shut_down(self, _bound_ms: u64) {}
     }
 
     #[test]
     fn a_full_table_opens_nothing_and_says_so() {
-        let registry = Registry::<Nothing>::with_room(0);
+        let registry = Registry::<Nothing>::with_room(0, Arc::default());
         let opened = registry.add(0, || unreachable!("opened without a seat for it"));
         assert_eq!(opened.unwrap_err().code(), Code::OutOfDomains);
         assert_eq!(registry.iter().count(), 0);
@@ -332,7 +369,7 @@ mod tests {
 
     #[test]
     fn a_domain_that_does_not_open_takes_no_seat() {
-        let registry = Registry::<Nothing>::with_room(1);
+        let registry = Registry::<Nothing>::with_room(1, Arc::default());
         for _ in 0..3 {
             let failed = registry.add(0, || Err(NetError::new(Code::DeviceOpen, "on purpose")));
             assert_eq!(failed.unwrap_err().code(), Code::DeviceOpen);
@@ -342,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_region_is_of_its_domain_and_a_refusal_says_whose_it_is() {
-        let registry = Registry::with_room(3);
+        let registry = Registry::with_room(3, Arc::default());
         let seats = [(0, 4), (1, 4), (2, 5)].map(|(number, device)| {
             let seat = registry.add(device, || Ok(Nothing)).unwrap();
             assert_eq!((seat.number(), seat.device), (number, device));

@@ -9,6 +9,10 @@ use ofi_rdma::{CommCounters, CommKind, Counters, Event, Lane};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
+mod stall;
+
+pub(crate) use stall::request_name;
+
 /// Something noticed by harvest that is no event of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Note {
@@ -153,20 +157,7 @@ fn of_event(event: Event) -> Option<NetError> {
             NetError::new(Code::EagerDiffers, what)
         }
         Event::Failed(_, failure) => failure.into(),
-        Event::Stalled {
-            local_id,
-            stage,
-            oldest_seq,
-            outstanding,
-            idle_ms,
-            ..
-        } => {
-            let what = format!(
-                "communicator {local_id}, for {idle_ms} ms: {stage}; {outstanding} requests outstanding, \
-                 oldest message {oldest_seq}"
-            );
-            NetError::new(Code::NoProgress, what)
-        }
+        Event::Stalled { .. } => NetError::new(Code::NoProgress, stall::what(event)),
         Event::Connected { .. } | Event::Stray(_) => return None,
     })
 }
@@ -187,8 +178,19 @@ impl Reporter {
     /// Writes `notes` of the domain called `label`.
     #[cold]
     pub(crate) fn write(&self, log: &dyn Log, label: &str, notes: &[Note]) {
-        for note in notes {
+        for (at, note) in notes.iter().enumerate() {
+            let (before, after) = notes.split_at(at);
+            let more = match stall::stage_of(note) {
+                // Told with an earlier one.
+                Some(stage) if stall::count(before, stage) > 0 => continue,
+                Some(stage) => stall::count(after, stage) - 1,
+                None => 0,
+            };
             match note.warning() {
+                Some(error) if more > 0 => {
+                    let what = format_args!("{more} more communicators at this stage, and");
+                    self.warn(log, label, error.context(what), note.peer());
+                }
                 Some(error) => self.warn(log, label, error, note.peer()),
                 None => self.remark(log, label, note),
             }
@@ -258,7 +260,7 @@ fn name(lane: Lane) -> String {
 mod tests {
     use super::*;
     use crate::log::{Level, Line};
-    use ofi_rdma::{CommKey, Stage, Stray};
+    use ofi_rdma::{CommKey, CommKind, Stage, Stray};
 
     #[derive(Default)]
     struct Lines(Mutex<Vec<(Level, String)>>);
@@ -321,22 +323,31 @@ mod tests {
         assert!(last.contains("(number 8192 of this kind)"), "{last}");
     }
 
+    fn stalled(stage: Stage, local_id: u32) -> Event {
+        Event::Stalled {
+            comm: CommKey::from_bits(1),
+            kind: CommKind::Recv,
+            local_id,
+            remote_id: 0,
+            stage,
+            oldest_seq: 0,
+            outstanding: 1,
+            idle_ms: 9,
+            away_ms: 0,
+            queued: 0,
+            busy: 0,
+            oldest: None,
+            peer: None,
+        }
+    }
+
     /// A peer that died takes all its communicators along: one is told of as any other.
     #[test]
     fn each_peer_is_named_and_what_follows_is_counted_and_told_at_the_end() {
         let (lines, reporter) = (Lines::default(), Reporter::default());
-        let stalled = |local_id| Event::Stalled {
-            comm: CommKey::from_bits(1),
-            local_id,
-            stage: Stage::AwaitCtrl,
-            oldest_seq: 0,
-            outstanding: 1,
-            idle_ms: 9,
-            peer: None,
-        };
         for n in 0..90 {
             let peer: Box<str> = if n == 70 { "b".into() } else { "a".into() };
-            let event = stalled(n);
+            let event = stalled(Stage::AwaitCtrl, n);
             reporter.write(&lines, "eth0", &[Note::About { event, peer }]);
         }
         let counters = Counters {
@@ -350,7 +361,11 @@ mod tests {
         // 1, 2, 3, 4, 8, 16, 32, 64, the other peer, and two at the end.
         assert_eq!(text.len(), 11, "{text:#?}");
         assert!(text.iter().all(|line| line.starts_with("OFI-W06")));
-        assert!(text[8].contains("peer b: communicator 70"), "{}", text[8]);
+        assert!(
+            text[8].contains("peer b: receive communicator 70"),
+            "{}",
+            text[8]
+        );
         assert!(
             text[9].contains("eth0: 90 of this kind in all"),
             "{}",
@@ -379,6 +394,28 @@ mod tests {
             lines.0.into_inner().unwrap(),
             [(Level::Info, line.to_owned())]
         );
+    }
+
+    #[test]
+    fn a_thousand_communicators_at_one_stage_are_one_line() {
+        let about = |stage, local_id| Note::About {
+            event: stalled(stage, local_id),
+            peer: "10.0.0.7:5".into(),
+        };
+        let (lines, reporter) = (Lines::default(), Reporter::default());
+        let mut notes: Vec<_> = (0..1000).map(|id| about(Stage::AwaitData, id)).collect();
+        notes.push(about(Stage::AwaitClose, 7));
+        reporter.write(&lines, "x", &notes);
+        let lines = lines.0.into_inner().unwrap();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        let (_, first) = &lines[0];
+        for part in [
+            "OFI-W0609",
+            "peer 10.0.0.7:5: receive communicator 0 ",
+            "999 more communicators at this stage",
+        ] {
+            assert!(first.contains(part), "{part:?} is not in {first}");
+        }
     }
 
     #[test]

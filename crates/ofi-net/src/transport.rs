@@ -12,6 +12,7 @@
 use crate::config::{Config, Protocol};
 use crate::device::{Device, Devices, Opening};
 use crate::domain::{Domain, Seat};
+use crate::dump;
 use crate::error::{Code, NetError};
 use crate::fork::ForkGuard;
 use crate::handle_state::random_u64;
@@ -28,8 +29,9 @@ use crate::stats::{About, StatsFile, Tally};
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
 use crate::twins::Twins;
+use crate::watch::{Facts, Watch};
 use core::mem::ManuallyDrop;
-use efa_fabric::InfoBuf;
+use efa_fabric::{InfoBuf, Library, Version};
 use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
 use std::sync::Arc;
 
@@ -77,9 +79,10 @@ impl Transport {
         config.settle_platform();
         config.check()?;
         let mut startup = Startup::default();
-        let (found, registry, mut sendrecv) = match protocol::discover(&config, &mut startup, &log)?
-        {
-            Found::Rdma(devices) => (devices, Registry::new(), None),
+        let watch = Watch::new(&config, &log);
+        let discovered = protocol::discover(&config, &mut startup, (&log, &watch))?;
+        let (found, registry, mut sendrecv) = match discovered {
+            Found::Rdma(devices) => (devices, Registry::new(&watch), None),
             Found::SendRecv(other) => {
                 (Devices::default(), Registry::empty(), Some(Box::new(other)))
             }
@@ -109,7 +112,7 @@ impl Transport {
         if let (Some(other), Some(file)) = (&mut sendrecv, &stats) {
             other.count_into(Arc::clone(file));
         }
-        Ok(Self {
+        let transport = Self {
             registry: ManuallyDrop::new(registry),
             devices: ManuallyDrop::new(devices),
             sendrecv: ManuallyDrop::new(sendrecv),
@@ -123,7 +126,41 @@ impl Transport {
             twins: Twins::default(),
             fork: ForkGuard::new(),
             nonce: random_u64(),
-        })
+        };
+        watch.settle(transport.facts());
+        Ok(transport)
+    }
+
+    /// What every state dump says.
+    fn facts(&self) -> Facts {
+        let device = |(index, (name, rails)): (usize, (String, Vec<String>))| dump::Device {
+            index,
+            name,
+            rails,
+        };
+        let name = |info: &InfoBuf| format!("{}/{}", info.provider_name(), info.domain_name());
+        let devices: Vec<(String, Vec<String>)> = match &*self.sendrecv {
+            Some(other) => other
+                .each()
+                .map(|(properties, info)| (properties.name.clone(), vec![name(info)]))
+                .collect(),
+            None => self
+                .devices
+                .iter()
+                .map(|device| {
+                    let rails = device.infos().iter().map(name).collect();
+                    (device.properties().name.clone(), rails)
+                })
+                .collect(),
+        };
+        let library = Library::get();
+        let shown =
+            |library: &Library| format!("{} {}", Version::of(library), library.path().display());
+        Facts {
+            libfabric: library.map(shown).unwrap_or_default(),
+            protocol: self.protocol().to_string(),
+            devices: devices.into_iter().enumerate().map(device).collect(),
+        }
     }
 
     /// How many devices there are.
@@ -375,6 +412,8 @@ impl Drop for Transport {
             return;
         }
         let done = self.what_was_done();
+        // A dump that no call came to since it was due.
+        self.registry.nudge();
         let registry = core::mem::replace(&mut *self.registry, Registry::empty());
         registry.close(DRAIN_BOUND_MS);
         if let Some(mut other) = self.sendrecv.take() {

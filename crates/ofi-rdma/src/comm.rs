@@ -74,16 +74,22 @@ pub(crate) struct Comm<D: Dialect> {
     failure: Option<Failure>,
     /// Which of CONN, `CONN_RESP` and CLOSE is at the provider (never two of them).
     pub(crate) own_flying: Option<OpKind>,
+    /// Send: CLOSE came.
+    close_came: bool,
+    /// Listener: looks of the stall detector until accept counts as no longer being called.
+    pub(crate) asked: u8,
+    /// Of the time since `since_ms`, what the caller spent without calling.
+    pub(crate) away_ms: u32,
     /// Refusing: what differs, ours, theirs.
     pub(crate) refusal: Option<(Mismatch, u32, u32)>,
+    /// EAGAINs to its operations.
+    pub(crate) busy: Past<u32>,
     /// Send: how many CTRLs there were in all, once CLOSE said so.
-    pub(crate) close_count: Option<u64>,
+    close_count: u64,
     /// Listener: the CONN that came. Send: the `CONN_RESP` that came.
     pub(crate) message: Option<Box<Conn>>,
     /// Listener: the receive communicator being made.
     pub(crate) child: Option<Key>,
-    /// EAGAINs to its operations.
-    pub(crate) busy: Past<u32>,
     /// Sends that went eagerly.
     pub(crate) eager: Past<u64>,
 }
@@ -121,9 +127,12 @@ impl<D: Dialect> Comm<D> {
             flying: 0,
             own_flying: None,
             ctrls: 0,
-            close_count: None,
+            close_came: false,
+            close_count: 0,
             moved: true,
             since_ms: now_ms,
+            away_ms: 0,
+            asked: 0,
             warned: false,
             message: None,
             child: None,
@@ -250,6 +259,31 @@ impl<D: Dialect> Comm<D> {
         self.window.outstanding() + self.out_of_window()
     }
 
+    /// Whether CLOSE came.
+    pub(crate) const fn has_close(&self) -> bool {
+        self.close_came
+    }
+
+    /// CLOSE says how many CTRLs there were.
+    pub(crate) const fn close_said(&mut self, ctrls: u64) {
+        self.close_came = true;
+        self.close_count = ctrls;
+    }
+
+    /// Whatever it waits for, it waits from now on.
+    pub(crate) const fn wait_from(&mut self, now_ms: u64) {
+        self.since_ms = now_ms;
+        self.away_ms = 0;
+        self.moved = false;
+        self.warned = false;
+    }
+
+    /// How long nothing has moved while the caller looked, milliseconds.
+    pub(crate) const fn idle_ms(&self, now_ms: u64) -> u64 {
+        let all = now_ms.saturating_sub(self.since_ms);
+        all.saturating_sub(self.away_ms as u64)
+    }
+
     /// The peer's control endpoint 0; `None` for a listener.
     pub(crate) fn peer_address(&self) -> Option<PeerAddr> {
         let [control_0, ..] = self.peer.control;
@@ -258,7 +292,7 @@ impl<D: Dialect> Comm<D> {
 
     /// Whether its peer said CLOSE and all its CTRLs came.
     pub(crate) fn is_heard_out(&self) -> bool {
-        self.close_count.is_some_and(|count| self.ctrls >= count)
+        self.close_came && self.ctrls >= self.close_count
     }
 
     /// Whether messages of the peer may still touch it.

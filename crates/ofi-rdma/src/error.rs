@@ -237,4 +237,10 @@ pub enum Stage {
     /// Receives wait for the peer's data: it has not posted the send.
     #[error("waiting for the peer's data")]
     AwaitData,
+    /// Accept is called, and nobody has connected.
+    #[error("accept waits for a connection (nobody has called connect, or cannot reach this host)")]
+    AwaitConn,
+    /// Closed here; the peer has not said CLOSE.
+    #[error("closed here, waiting for the peer to close")]
+    AwaitClose,
 }

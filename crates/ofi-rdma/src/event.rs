@@ -1,11 +1,12 @@
 //! Typed events and counters: what the engine noticed, without words.
 
-use crate::CommKey;
 use crate::comm::{Comm, CommKind};
 use crate::counts::add;
 use crate::dialect::Dialect;
 use crate::error::{Failure, Stage};
+use crate::key::CommKey;
 use crate::port::PeerAddr;
+use crate::view::RequestView;
 
 /// Something worth telling a person. Never on the path of a message that goes well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,16 +37,28 @@ pub enum Event {
     Stalled {
         /// Which.
         comm: CommKey,
+        /// Its kind.
+        kind: CommKind,
         /// Our wire id.
         local_id: u32,
+        /// The peer's wire id; 0 where it is not known.
+        remote_id: u32,
         /// What it waits for.
         stage: Stage,
         /// Sequence number of the oldest request.
         oldest_seq: u16,
         /// Requests outstanding.
         outstanding: u16,
-        /// How long.
+        /// How long, without the time in which the caller did not look.
         idle_ms: u64,
+        /// How long the caller did not look meanwhile.
+        away_ms: u64,
+        /// Its operations that the provider was too busy for.
+        queued: u32,
+        /// Times the provider said EAGAIN, to anybody.
+        busy: u64,
+        /// The oldest request that is not done.
+        oldest: Option<RequestView>,
         /// As in [`Failure::peer`].
         peer: Option<PeerAddr>,
     },

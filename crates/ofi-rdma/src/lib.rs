@@ -35,7 +35,7 @@
 //! `dialect` (what changes between generations); `state` (the state machines, as tables); `window`, `request`, `comm`,
 //! `comms`, `batch`, `outbox` (state);
 //! `engine` (the whole); `connection` (connect, accept, close); `datapath` (isend, irecv, flush,
-//! `one_sided`, pump, demux, complete, test); `stall` (deadlines);
+//! `one_sided`, pump, demux, complete, test); `stall` (deadlines); `view` (what can be told of all that);
 //! `same` (when two engines are in one state).
 //!
 //! Not here: memory registration, addresses of peers, buffers, threads: see `ofi-net`.
@@ -68,6 +68,7 @@ mod request;
 mod same;
 mod stall;
 mod state;
+mod view;
 mod window;
 pub mod wire;
 
@@ -87,3 +88,4 @@ pub use port::{
     Cause, EpName, Lane, Outcome, PeerAddr, PutSource, RailPort, Rails, RegionId, Remote, RxId,
     Token, Wire,
 };
+pub use view::{CommView, RequestKind, RequestView};

@@ -15,6 +15,7 @@ use crate::event::Event;
 use crate::key::CommKey;
 use crate::request::Request;
 use crate::state::{CommInput, CommState, ReqState};
+use crate::view::RequestView;
 use crate::window::{Lookup, Slot};
 
 /// Between two looks: an eighth of the shortest limit, within these bounds.
@@ -39,26 +40,46 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
     }
 
+    /// The caller made no call for so long: time in which nothing could move, and no fault of the
+    /// network. Limits of stalls do not count it. O(communicators).
+    pub fn on_absence(&mut self, ms: u64) {
+        let ms = u32::try_from(ms).unwrap_or(u32::MAX);
+        for index in 0..self.comms.capacity() {
+            let key = self.comms.key_at(index);
+            if let Some(comm) = key.and_then(|key| self.comms.get_mut(key)) {
+                comm.away_ms = comm.away_ms.saturating_add(ms);
+            }
+        }
+    }
+
     fn look(&mut self, key: Key, now_ms: u64) {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
-        match comm.state {
-            CommState::Up if comm.failure().is_none() => {}
-            CommState::Parting | CommState::Lingering | CommState::Ending => {
-                return self.look_at_closing(key, now_ms);
-            }
-            _ => return,
-        }
-        let busy = comm.outstanding() > 0;
-        if comm.moved || !busy {
-            comm.moved = false;
-            comm.warned = false;
-            comm.since_ms = now_ms;
+        if comm.failure().is_some() && !comm.state.is_closed() {
             return;
         }
-        let idle_ms = now_ms.saturating_sub(comm.since_ms);
-        let warned = comm.warned;
+        match comm.state {
+            CommState::Up => self.look_at_requests(key, now_ms),
+            CommState::Connecting | CommState::Answering | CommState::Refusing => {
+                self.warn_if_due(key, now_ms);
+            }
+            CommState::Listening => self.look_at_listener(key, now_ms),
+            CommState::Parting | CommState::Lingering | CommState::Ending => {
+                self.look_at_closing(key, now_ms);
+            }
+            CommState::Accepted | CommState::Refused | CommState::Gone => {}
+        }
+    }
+
+    fn look_at_requests(&mut self, key: Key, now_ms: u64) {
+        let Some(comm) = self.comms.get_mut(key) else {
+            return;
+        };
+        if comm.moved || comm.outstanding() == 0 {
+            return comm.wait_from(now_ms);
+        }
+        let idle_ms = comm.idle_ms(now_ms);
         // A request that is done waits for the caller's test, not for the network.
         let Some(stage) = self.comms.get(key).and_then(|c| self.stage_of(key, c)) else {
             return;
@@ -70,36 +91,65 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         {
             let seq = self.comms.get(key).map(|c| c.window.oldest());
             self.fail(key, seq, Why::Stalled { idle_ms, stage });
-        } else if !warned
-            && self
-                .config
-                .stall_warn_ms
-                .is_some_and(|limit| idle_ms >= limit)
-        {
-            self.warn(key, idle_ms, stage);
+        } else {
+            self.warn_if_due(key, now_ms);
         }
     }
 
-    fn warn(&mut self, key: Key, idle_ms: u64, stage: Stage) {
+    /// A listener waits while accept is called and no connection is half made.
+    fn look_at_listener(&mut self, key: Key, now_ms: u64) {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
-        comm.warned = true;
+        let waits = comm.asked > 0 && comm.child.is_none();
+        comm.asked = comm.asked.saturating_sub(1);
+        if comm.moved || !waits {
+            return comm.wait_from(now_ms);
+        }
+        self.warn_if_due(key, now_ms);
+    }
+
+    /// Says, once, that nothing has moved for too long.
+    fn warn_if_due(&mut self, key: Key, now_ms: u64) {
+        let Some(comm) = self.comms.get(key) else {
+            return;
+        };
+        let idle_ms = comm.idle_ms(now_ms);
+        let due = self
+            .config
+            .stall_warn_ms
+            .is_some_and(|limit| idle_ms >= limit);
+        if comm.warned || !due {
+            return;
+        }
+        let Some(stage) = self.stage_of(key, comm) else {
+            return;
+        };
         let event = Event::Stalled {
             comm: CommKey(key),
+            kind: comm.kind,
             local_id: comm.local_id,
+            remote_id: comm.remote_id,
             stage,
             oldest_seq: comm.window.oldest(),
             outstanding: comm.outstanding(),
             idle_ms,
+            away_ms: comm.away_ms.into(),
+            queued: comm.queued,
+            busy: self.counters.busy,
+            oldest: self.oldest_live(key, comm).map(RequestView::of),
             peer: comm.peer_address(),
         };
         self.event(event);
+        if let Some(comm) = self.comms.get_mut(key) {
+            comm.warned = true;
+        }
     }
 
     /// A CLOSE that the provider does not take, or that the peer does not send, is given up at the bound
     /// of connect: close is always bounded.
     fn look_at_closing(&mut self, key: Key, now_ms: u64) {
+        self.warn_if_due(key, now_ms);
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
@@ -115,9 +165,16 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// What a communicator waits for: the most telling of its oldest unfinished request.
     pub(crate) fn stage_of(&self, key: Key, comm: &Comm<D>) -> Option<Stage> {
         match comm.state {
+            // With its answer here it waits for the caller.
+            CommState::Connecting if comm.message.is_some() => return None,
             CommState::Connecting => return Some(self.connect_stage(key)),
             CommState::Answering | CommState::Refusing => return Some(Stage::SendConnResp),
+            CommState::Listening if comm.asked > 0 && comm.child.is_none() => {
+                return Some(Stage::AwaitConn);
+            }
             _ if comm.queued > 0 => return Some(Stage::Posting),
+            _ if comm.state.is_closed() && comm.flying > 0 => return Some(Stage::Completions),
+            CommState::Lingering => return Some(Stage::AwaitClose),
             _ => {}
         }
         let live = self.oldest_live(key, comm)?;
@@ -130,7 +187,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         })
     }
 
-    fn oldest_live(&self, key: Key, comm: &Comm<D>) -> Option<&Request> {
+    pub(crate) fn oldest_live(&self, key: Key, comm: &Comm<D>) -> Option<&Request> {
         let mut seq = comm.window.oldest();
         for _ in 0..comm.window.outstanding() {
             if let Lookup::Within(Slot::Active(index)) = comm.window.lookup(seq) {

@@ -75,6 +75,23 @@ impl CommState {
         })
     }
 
+    /// As people read it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Listening => "listening",
+            Self::Accepted => "accepted",
+            Self::Connecting => "connecting",
+            Self::Answering => "answering",
+            Self::Refusing => "refusing",
+            Self::Refused => "refused",
+            Self::Up => "up",
+            Self::Parting => "parting",
+            Self::Lingering => "lingering",
+            Self::Ending => "ending",
+            Self::Gone => "gone",
+        }
+    }
+
     /// Closed by the caller: its key is stale, messages for it are strays.
     pub(crate) const fn is_closed(self) -> bool {
         matches!(

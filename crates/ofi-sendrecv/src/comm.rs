@@ -31,6 +31,10 @@ pub(crate) struct Comm {
     pub(crate) moved: bool,
     /// When something was last known to move; for connecting: when it began.
     pub(crate) since_ms: u64,
+    /// Of the time since `since_ms`, what the caller spent without calling.
+    pub(crate) away_ms: u32,
+    /// Listener: looks of the stall detector until accept counts as no longer being called.
+    pub(crate) asked: u8,
     pub(crate) warned: bool,
     /// Listener: the connect message that came.
     pub(crate) arrived: Option<Connect>,
@@ -53,6 +57,8 @@ impl Comm {
             own_flying: None,
             moved: true,
             since_ms: now_ms,
+            away_ms: 0,
+            asked: 0,
             warned: false,
             arrived: None,
             counters: CommCounters {
@@ -73,6 +79,20 @@ impl Comm {
             }
             None => false,
         }
+    }
+
+    /// Whatever it waits for, it waits from now on.
+    pub(crate) const fn wait_from(&mut self, now_ms: u64) {
+        self.since_ms = now_ms;
+        self.away_ms = 0;
+        self.moved = false;
+        self.warned = false;
+    }
+
+    /// How long nothing has moved while the caller looked, milliseconds.
+    pub(crate) const fn idle_ms(&self, now_ms: u64) -> u64 {
+        let all = now_ms.saturating_sub(self.since_ms);
+        all.saturating_sub(self.away_ms as u64)
     }
 
     /// The peer's endpoint; `None` for a listener.

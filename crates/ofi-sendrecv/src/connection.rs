@@ -26,6 +26,9 @@ pub struct Target {
     pub tag: u32,
 }
 
+/// Looks of the stall detector for which a call of accept counts: the next one may come just after it.
+const ASKED_LOOKS: u8 = 2;
+
 impl Engine {
     /// Makes a listener; gives its tag, which goes into the handle. Its connect message is awaited
     /// from now on.
@@ -123,7 +126,10 @@ impl Engine {
             return Err(ofi_rdma::Error::AlreadyAccepted.into());
         }
         let tag = l.tag;
-        let arrived = self.comms.get_mut(key).and_then(|l| l.arrived.take());
+        let arrived = self.comms.get_mut(key).and_then(|l| {
+            l.asked = ASKED_LOOKS;
+            l.arrived.take()
+        });
         let Some(message) = arrived else {
             return Ok(None);
         };
@@ -172,7 +178,7 @@ impl Engine {
         if !c.step(CommInput::Close) {
             return Err(Error::NO_SUCH_COMM);
         }
-        c.since_ms = now_ms;
+        c.wait_from(now_ms);
         c.arrived = None;
         self.withdraw(key);
         let mut index = 0;

@@ -28,7 +28,7 @@
 //! `port` (the seam to the provider), `config`, `limits`, `error`; `tag`, `wire` (tags and bytes);
 //! `state` (the state machines, as tables); `comm`, `token`, `outbox` (state); `engine` (the whole);
 //! `connection` (listen, connect, accept, close); `message` (isend, irecv, flush, test), `pump`,
-//! `complete`; `stall` (deadlines).
+//! `complete`; `stall` (deadlines); `view` (what can be told of all that).
 //!
 //! Not here: memory registration, addresses of peers, buffers, threads: see `ofi-net`.
 #![doc = ""]
@@ -53,6 +53,7 @@ mod stall;
 mod state;
 mod tag;
 mod token;
+mod view;
 pub mod wire;
 
 pub use complete::Rest;

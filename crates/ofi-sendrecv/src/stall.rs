@@ -32,54 +32,112 @@ impl Engine {
         }
     }
 
+    /// The caller made no call for so long: time in which nothing could move, and no fault of the
+    /// network. Limits of stalls do not count it. O(communicators).
+    pub fn on_absence(&mut self, ms: u64) {
+        let ms = u32::try_from(ms).unwrap_or(u32::MAX);
+        for index in 0..self.comms.capacity() {
+            let key = self.comms.key_at(index);
+            if let Some(comm) = key.and_then(|key| self.comms.get_mut(key)) {
+                comm.away_ms = comm.away_ms.saturating_add(ms);
+            }
+        }
+    }
+
     fn look(&mut self, key: Key, now_ms: u64) {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
-        if comm.state != CommState::Up || comm.failure.is_some() {
+        if comm.failure.is_some() && !comm.state.is_closed() {
             return;
         }
+        match comm.state {
+            CommState::Up => self.look_at_requests(key, now_ms),
+            CommState::Connecting | CommState::Ending => self.warn_if_due(key, now_ms),
+            CommState::Listening => self.look_at_listener(key, now_ms),
+            CommState::Accepted | CommState::Gone => {}
+        }
+    }
+
+    fn look_at_requests(&mut self, key: Key, now_ms: u64) {
+        let Some(comm) = self.comms.get_mut(key) else {
+            return;
+        };
         let busy = comm.outstanding > 0 || comm.flushes_out > 0;
         if comm.moved || !busy {
-            comm.moved = false;
-            comm.warned = false;
-            comm.since_ms = now_ms;
-            return;
+            return comm.wait_from(now_ms);
         }
-        let (idle_ms, warned) = (now_ms.saturating_sub(comm.since_ms), comm.warned);
+        let idle_ms = comm.idle_ms(now_ms);
         // A request that is done waits for the caller's test, not for the network.
         let Some(stage) = self.comms.get(key).and_then(|c| self.stage_of(key, c)) else {
             return;
         };
-        let over = |limit: Option<u64>| limit.is_some_and(|limit| idle_ms >= limit);
-        if over(self.config.stall_fail_ms) {
+        let fail = self.config.stall_fail_ms;
+        if fail.is_some_and(|limit| idle_ms >= limit) {
             self.fail(key, Why::Stalled { idle_ms, stage });
-        } else if !warned && over(self.config.stall_warn_ms) {
-            self.warn(key, idle_ms, stage);
+        } else {
+            self.warn_if_due(key, now_ms);
         }
     }
 
-    fn warn(&mut self, key: Key, idle_ms: u64, stage: Stage) {
+    /// A listener waits while accept is called and no connect message is here.
+    fn look_at_listener(&mut self, key: Key, now_ms: u64) {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
-        comm.warned = true;
+        let waits = comm.asked > 0 && comm.arrived.is_none();
+        comm.asked = comm.asked.saturating_sub(1);
+        if comm.moved || !waits {
+            return comm.wait_from(now_ms);
+        }
+        self.warn_if_due(key, now_ms);
+    }
+
+    /// Says, once, that nothing has moved for too long.
+    fn warn_if_due(&mut self, key: Key, now_ms: u64) {
+        let Some(comm) = self.comms.get(key) else {
+            return;
+        };
+        let idle_ms = comm.idle_ms(now_ms);
+        let limit = self.config.stall_warn_ms;
+        if comm.warned || limit.is_none_or(|limit| idle_ms < limit) {
+            return;
+        }
+        let Some(stage) = self.stage_of(key, comm) else {
+            return;
+        };
         let event = Event::Stalled {
             comm: comm_key(key),
+            kind: comm.kind,
             local_id: comm.tag,
+            remote_id: comm.tag,
             stage,
-            oldest_seq: 0,
+            oldest_seq: comm.oldest_seq(),
             outstanding: comm.outstanding + comm.flushes_out,
             idle_ms,
+            away_ms: comm.away_ms.into(),
+            queued: self.queued(key),
+            busy: self.counters.busy,
+            oldest: self.oldest_live(key, comm),
             peer: comm.peer_address(),
         };
         self.event(event);
+        if let Some(comm) = self.comms.get_mut(key) {
+            comm.warned = true;
+        }
     }
 
     /// What a communicator waits for; `None` if for nothing. O(requests).
     pub(crate) fn stage_of(&self, key: Key, comm: &Comm) -> Option<Stage> {
-        if comm.state == CommState::Connecting {
-            return Some(self.connect_stage(key));
+        match comm.state {
+            CommState::Connecting => return Some(self.connect_stage(key)),
+            CommState::Listening if comm.asked > 0 && comm.arrived.is_none() => {
+                return Some(Stage::AwaitConn);
+            }
+            CommState::Listening | CommState::Accepted | CommState::Gone => return None,
+            // Nothing of it is queued any more.
+            CommState::Ending => return (comm.flying > 0).then_some(Stage::Completions),
+            CommState::Up => {}
         }
         let live = |kind| {
             let mut all = self.requests.iter().map(|(_, r)| r);

@@ -45,6 +45,18 @@ impl CommState {
         })
     }
 
+    /// As people read it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Listening => "listening",
+            Self::Accepted => "accepted",
+            Self::Connecting => "connecting",
+            Self::Up => "up",
+            Self::Ending => "ending",
+            Self::Gone => "gone",
+        }
+    }
+
     /// Closed by the caller: its key is stale.
     pub(crate) const fn is_closed(self) -> bool {
         matches!(self, Self::Ending | Self::Gone)

@@ -11,6 +11,28 @@ pub(crate) fn pairs() -> Vec<(String, String)> {
         .collect()
 }
 
+/// What launchers say of a process: its rank, and how many there are. The first pair that is set counts.
+const LAUNCHERS: [(&str, &str); 4] = [
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+    ("PMI_RANK", "PMI_SIZE"),
+];
+
+/// Rank of this process in its job, and ranks of the job, where a launcher says so: for state dumps.
+pub(crate) fn rank() -> (Option<u32>, Option<u32>) {
+    rank_in(|name| std::env::var(name).ok())
+}
+
+fn rank_in(variable: impl Fn(&str) -> Option<String>) -> (Option<u32>, Option<u32>) {
+    let number = |name| variable(name)?.trim().parse().ok();
+    let mut said = LAUNCHERS.iter().filter_map(|(rank, world)| {
+        let rank: u32 = number(rank)?;
+        Some((Some(rank), number(world).filter(|&world| world > rank)))
+    });
+    said.next().unwrap_or((None, None))
+}
+
 fn concerns_us(name: &str) -> bool {
     ["OFI_", "NCCL_OFI_", "FI_PROVIDER"]
         .iter()
@@ -19,7 +41,7 @@ fn concerns_us(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::concerns_us;
+    use super::{concerns_us, rank_in};
 
     #[test]
     fn only_names_that_may_be_parameters_are_copied() {
@@ -32,6 +54,26 @@ mod tests {
             assert!(concerns_us(name), "{name}");
         }
         assert!(!concerns_us("PATH") && !concerns_us("NCCL_DEBUG"));
+    }
+
+    #[test]
+    fn a_rank_is_what_a_launcher_says_and_makes_sense() {
+        let of = |set: &'static [(&str, &str)]| {
+            rank_in(move |name| {
+                let found = set.iter().find(|(variable, _)| *variable == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(
+            of(&[("RANK", "3"), ("WORLD_SIZE", "8")]),
+            (Some(3), Some(8))
+        );
+        assert_eq!(of(&[("SLURM_PROCID", "0")]), (Some(0), None));
+        assert_eq!(
+            of(&[("RANK", "x"), ("PMI_RANK", "1"), ("PMI_SIZE", "1")]),
+            (Some(1), None)
+        );
+        assert_eq!(of(&[]), (None, None));
     }
 
     #[test]

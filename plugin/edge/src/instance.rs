@@ -131,6 +131,9 @@ pub(crate) fn init(flavour: Flavour, caller: Caller) -> Result<(), Fail> {
     set_log(Some(logger));
     let mut config = configure(flavour, &logger)?;
     config.protocol = config.protocol.or(protocol);
+    if let Some(dump) = &mut config.dump {
+        (dump.rank, dump.world) = env::rank();
+    }
     let log: Arc<dyn Log> = Arc::new(logger);
     let transport = Transport::init(config, Arc::clone(&log))?;
     if let Some(text) = transport.nccl_topology() {

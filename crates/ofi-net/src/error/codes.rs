@@ -136,6 +136,10 @@ codes! {
     TraceFile = Warning 205, EIO, "the wire trace cannot be written",
         ["the directory of OFI_NCCL_TRACE_FILE does not exist or is not writable here", "the disk is full"],
         "correct or unset OFI_NCCL_TRACE_FILE; the job runs on without a trace";
+    /// `OFI_NCCL_DUMP_DIR` that cannot be written to.
+    DumpDir = Warning 211, EIO, "state dumps cannot be written",
+        ["OFI_NCCL_DUMP_DIR names a directory that cannot be made or is not writable here", "the disk is full"],
+        "correct or unset OFI_NCCL_DUMP_DIR; the job runs on without dumps";
     /// `OFI_NCCL_EARLY_COMPLETION=1` where it cannot be (protocol 2e.10).
     EarlyCompletion = Error 206, ENOTSUP, "receives cannot complete early here",
         ["eager messages are on", "the provider moves data only during calls (FI_PROGRESS_MANUAL)"],
@@ -331,7 +335,7 @@ codes! {
     /// `OFI_NCCL_STALL_WARN`.
     NoProgress = Warning 609, ETIMEDOUT, "a communicator is without progress",
         ["the peer has not posted its side of the message: it is busy, waits for somebody else, or never will", "the peer process died or hangs", "the network path is down"],
-        "look at what the peer does and at its log; OFI_NCCL_STALL_WARN is the bound in seconds";
+        "`ofi dump` joins what all ranks write to OFI_NCCL_DUMP_DIR, and names who is waited for (docs/hangs.md); without it, look at what the peer does and at its log; OFI_NCCL_STALL_WARN is the bound in seconds";
     /// What came after a first error.
     Followers = Warning 610, EIO, "more operations failed after the first error",
         ["they belong to communicators that had failed: the provider gives back what was under way"],

@@ -247,6 +247,7 @@ table! {
     TraceFile = text("OFI_NCCL_TRACE_FILE", None, "write a wire trace here, for `ofi trace`; %p is the process id (appended if it is not there), %h the host; a name that is taken gets .1, .2 and so on; unset or empty: none");
     TraceMax = number("OFI_NCCL_TRACE_MAX", 1024, (1, 1 << 20), "MiB that a wire trace takes at most");
     StatsDir = text("OFI_NCCL_STATS_DIR", None, "directory for a file of counters of this process, for `ofi top` and `ofi stats`; unset, empty or not writable: none");
+    DumpDir = text("OFI_NCCL_DUMP_DIR", None, "directory for state dumps, for `ofi dump` (docs/hangs.md): written when something stalls, at the first error, and when the file `trigger` in it changes; best one that all hosts share; unset or empty: none");
     LibfabricPath = text("OFI_NCCL_LIBFABRIC_PATH", None, "the libfabric.so.1 to load, or the directory that holds it").alias("OFI_LIBFABRIC_PATH");
     NicGroups = text("OFI_NCCL_NIC_GROUPS", None, "devices made by hand: NICs separated by commas, devices by semicolons");
     GroupBy = choice("OFI_NCCL_GROUP_BY", &["NVIDIA", "AMD", "NEURON", "ANY", "NONE"], Some("NVIDIA"), "accelerators that NICs are grouped by, the nearest NICs of each to a device (NVIDIA is what the reference does; NONE: each NIC is a device); must match the peer's");

@@ -31,6 +31,7 @@ impl SendRecv {
         })?;
         let handle = &mut handle[..HANDLE_BYTES];
         Handle { name, comm_id: tag }.encode(handle);
+        self.registry.nudge();
         seat.comm_word(comm)
     }
 
@@ -104,7 +105,9 @@ impl SendRecv {
                 core.progress();
             }
             Ok(())
-        })
+        })?;
+        self.registry.nudge();
+        Ok(())
     }
 }
 

@@ -134,7 +134,8 @@ impl Device {
         if let Some(class) = class {
             info.set_traffic_class(class.value());
         }
-        let domain = Domain::open(&info, opening.config, &label, Arc::clone(opening.log))?;
+        let says = (Arc::clone(opening.log), opening.registry.watch());
+        let domain = Domain::open(&info, opening.config, &label, says)?;
         if let Some(class) = class {
             Said::granted(&label, class, &**opening.log);
             opening.registry.link();

@@ -6,10 +6,12 @@ use super::progress::Core;
 use crate::clock::{self, Deadline};
 use crate::config::Config;
 use crate::domain_memory::Memory;
+use crate::dump::{self, DomainFacts};
 use crate::error::{Code, NetError};
 use crate::locked::Locked;
 use crate::log::Log;
 use crate::open::queue_refused;
+use crate::pace::Pace;
 use crate::pages::page_bytes;
 use crate::peers::{Peers, Shape};
 use crate::progress::{BATCH_DEFAULT, BATCH_MAX};
@@ -20,6 +22,7 @@ use crate::registry::{self, Seated};
 use crate::slab::{FLUSH_PAGE, Slab};
 use crate::stats::{self, Meter, SeenRails, StatsFile};
 use crate::trace::{Trace, TraceFile};
+use crate::watch::Watch;
 use crate::{contexts::Contexts, dmabuf, efa};
 use core::mem;
 use core::mem::ManuallyDrop;
@@ -42,6 +45,9 @@ const SETTLING_PASSES: u32 = 64;
 /// The caller's memory is sent from and received into.
 const MESSAGE_ACCESS: Access = Access::SEND.union(Access::RECV);
 
+/// Messages are counted modulo this.
+const SEQS: u32 = 1 << 16;
+
 /// Names tried for an endpoint: shm says `FI_EBUSY` to that of a process that was killed.
 const NAMES_MAX: usize = 16;
 
@@ -60,10 +66,11 @@ impl Domain {
         info: &Info,
         config: &Config,
         label: &str,
-        log: Arc<dyn Log>,
+        (log, watch): (Arc<dyn Log>, &Arc<Watch>),
     ) -> Result<Self, NetError> {
         let opened = open_core(info, config);
-        let (core, registrar) = opened.map_err(|error| error.context(label.to_owned()))?;
+        let (mut core, registrar) = opened.map_err(|error| error.context(label.to_owned()))?;
+        core.watch = Arc::clone(watch);
         // Flushes read it through our own address.
         let access = match core.reads {
             true => MESSAGE_ACCESS | Access::REMOTE_READ,
@@ -100,11 +107,15 @@ impl Seated for Domain {
         Self::is_unused(self)
     }
 
-    /// Ends the domain: closes all communicators, gives their operations a moment, then closes the
     fn glance_at(&self) {
         let _progressed = self.glance(Core::progress);
     }
 
+    fn state(&self) -> dump::Domain {
+        Self::state(self, |core| core.state())
+    }
+
+    /// Ends the domain: closes all communicators, gives their operations a moment, then closes the
     /// endpoint before the memory that it uses.
     fn shut_down(self, bound_ms: u64) {
         let (mut core, memory, says) = self.into_parts();
@@ -132,6 +143,26 @@ impl Seated for Domain {
         }
         // Regions that the caller left registered, then the fi_domain.
         drop(memory);
+    }
+}
+
+impl Core {
+    /// For a dump.
+    fn state(&self) -> dump::Domain {
+        let facts = DomainFacts {
+            seq_modulus: SEQS,
+            counters: self.engine.counters(),
+            posts_waiting: self.engine.posts_waiting(),
+            poison: self.poison.as_ref(),
+            endpoints: vec![("data0".to_owned(), &self.port.peers)],
+        };
+        let views = self.engine.views(clock::now_ms());
+        let (comms, comms_omitted) = dump::comms(views, &self.port.peers.all_shown());
+        dump::Domain {
+            comms,
+            comms_omitted,
+            ..facts.domain()
+        }
     }
 }
 
@@ -283,9 +314,10 @@ fn assemble(
         cq: opened.cq,
         batch: vec![TaggedEntry::EMPTY; wanted.clamp(1, BATCH_MAX)].into_boxed_slice(),
         open: HashMap::new(),
-        quiet_passes: 0,
         passes: 0,
         meter: None,
+        pace: Pace::default(),
+        watch: Arc::default(),
         reads: info.caps().contains(Caps::RMA),
         poison: None,
     };

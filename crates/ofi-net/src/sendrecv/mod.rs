@@ -22,6 +22,7 @@ use crate::startup::Startup;
 use crate::stats::{StatsFile, Tally};
 use crate::trace::TraceFile;
 use crate::traffic::{Said, TrafficClass};
+use crate::watch::Watch;
 use core::mem;
 use device::{Device, Opening};
 use domain::{Domain, Seat};
@@ -71,10 +72,10 @@ impl SendRecv {
     }
 
     /// On these devices, with nothing open yet.
-    pub(crate) fn new(devices: Vec<Device>, log: &Arc<dyn Log>) -> Self {
+    pub(crate) fn new(devices: Vec<Device>, log: &Arc<dyn Log>, watch: &Arc<Watch>) -> Self {
         Self {
             devices,
-            registry: Registry::new(),
+            registry: Registry::new(watch),
             trace: None,
             stats: None,
             log: Arc::clone(log),
@@ -106,6 +107,12 @@ impl SendRecv {
 
     pub(crate) fn len(&self) -> usize {
         self.devices.len()
+    }
+
+    /// What is told of each device, and what it is opened from.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&Properties, &InfoBuf)> {
+        let devices = self.devices.iter();
+        devices.map(|device| (device.properties(), device.info()))
     }
 
     /// A line for the log for each device.
@@ -143,6 +150,7 @@ impl SendRecv {
 
     /// Closes everything, within the bound in all.
     pub(crate) fn close(&mut self, bound_ms: u64) {
+        self.registry.nudge();
         mem::replace(&mut self.registry, Registry::empty()).close(bound_ms);
     }
 

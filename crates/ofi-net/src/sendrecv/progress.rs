@@ -5,19 +5,19 @@ use crate::clock;
 use crate::contexts::Owner;
 use crate::error::{self, Code, NetError};
 use crate::locked::Guarded;
+use crate::pace::Pace;
 use crate::progress::Role;
 use crate::report::Note;
 use crate::stats::{Meter, Passes, of_rail};
+use crate::watch::Watch;
 use efa_fabric::{CompletionError, CompletionFlags, Cq, CqPoll, TaggedEntry};
 use ofi_rdma::{Cause, CommKey, Event};
 use ofi_sendrecv::{Engine, Rest};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Batches that a pass takes.
 const BATCHES_MAX: usize = 4;
-
-/// Passes without a completion between two looks at the clock (decision 34).
-const PASSES_PER_TICK: u32 = 256;
 
 /// Error entries taken between two reads: more would mean that the queue gives the same one again.
 const ERRORS_MAX: usize = 1024;
@@ -32,11 +32,12 @@ pub(crate) struct Core {
     pub(crate) batch: Box<[TaggedEntry]>,
     /// The communicators that callers hold.
     pub(crate) open: HashMap<CommKey, Role>,
-    pub(crate) quiet_passes: u32,
     /// Passes, modulo what lies between two looks at `meter`.
     pub(crate) passes: Passes,
     /// Where what happens is written for others, if it is.
     pub(crate) meter: Option<Box<Meter>>,
+    pub(crate) pace: Pace,
+    pub(crate) watch: Arc<Watch>,
     /// The provider reads: flushes work.
     pub(crate) reads: bool,
     /// What makes the domain unusable.
@@ -63,12 +64,8 @@ impl Core {
     /// One pass; how many completions there were.
     pub(crate) fn progress(&mut self) -> usize {
         let harvested = self.harvest();
-        if harvested == 0 {
-            self.quiet_passes += 1;
-            if self.quiet_passes >= PASSES_PER_TICK {
-                self.quiet_passes = 0;
-                self.engine.tick(clock::now_ms());
-            }
+        if self.pace.pass(harvested) {
+            self.look();
         }
         self.drain();
         self.passes = self.passes.wrapping_add(1);
@@ -78,14 +75,32 @@ impl Core {
         harvested
     }
 
+    /// Looks at the clock: whether something stalls, and whether a dump is due.
+    #[cold]
+    fn look(&mut self) {
+        let now_ms = clock::now_ms();
+        let away_ms = self.pace.look(now_ms);
+        if away_ms > 0 {
+            self.engine.on_absence(away_ms);
+        }
+        self.engine.tick(now_ms);
+        self.watch.tick(now_ms);
+    }
+
     /// What every command and input is followed by.
     #[inline]
     pub(crate) fn drain(&mut self) {
-        let Self { engine, port, .. } = self;
+        let Self {
+            engine,
+            port,
+            watch,
+            ..
+        } = self;
         engine.pump(port);
         let mut failed = false;
         while let Some(event) = engine.poll_event() {
             failed |= matches!(event, Event::Failed(..));
+            watch.event(event);
             let note = port.event(event);
             port.note(note);
         }
@@ -105,6 +120,7 @@ impl Core {
             cq,
             batch,
             poison,
+            watch,
             ..
         } = self;
         let mut demux = Demux { engine, port };
@@ -125,6 +141,7 @@ impl Core {
                     // fi_cq(3): an overrun queue has lost completions for good.
                     let what = format!("the completion queue failed: {error}");
                     poison.get_or_insert_with(|| NetError::new(Code::Poisoned, what));
+                    watch.failed();
                     break;
                 }
             }

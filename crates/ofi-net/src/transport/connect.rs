@@ -51,6 +51,7 @@ impl Transport {
             Ok((comm, id, core.engine.config().control_names[0].bytes))
         })?;
         Handle { name, comm_id: id }.encode(&mut handle[..HANDLE_BYTES]);
+        self.registry.nudge();
         seat.comm_word(comm)
     }
 
@@ -243,6 +244,7 @@ impl Transport {
             }
             Ok(adopted)
         })?;
+        self.registry.nudge();
         if self.config.endpoint_per_comm {
             self.device(seat.device)?.release(seat.number(), key);
         }

@@ -15,6 +15,9 @@ use crate::state::{CommInput, CommState};
 use crate::wire::capability::Capabilities;
 use crate::wire::conn::Conn;
 
+/// Looks of the stall detector for which a call of accept counts: the next one may come just after it.
+const ASKED_LOOKS: u8 = 2;
+
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// Makes a listener; gives its id, which goes into the handle.
     ///
@@ -42,7 +45,11 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if l.state == CommState::Accepted {
             return Err(Error::AlreadyAccepted);
         }
-        let child = match l.child {
+        let child = l.child;
+        if let Some(l) = self.comms.get_mut(listener.0) {
+            l.asked = ASKED_LOOKS;
+        }
+        let child = match child {
             Some(child) => child,
             None => match self.answer(listener.0, now_ms, port)? {
                 Some(child) => child,

@@ -41,7 +41,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             _ => CommInput::Close,
         };
         c.step(input);
-        c.since_ms = now_ms;
+        c.wait_from(now_ms);
         let child = c.child.take();
         self.drop_queued(key);
         self.orphan_requests(key);

@@ -259,13 +259,13 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let close = Close::decode(bytes).ok()?;
         let id = close.send_comm_id;
         let found = self.comms.at_mut(id);
-        let found = found.filter(|(_, c)| c.kind == CommKind::Send && c.close_count.is_none());
-        let Some((key, comm)) = found else {
+        let found = found.filter(|(_, c)| c.kind == CommKind::Send);
+        let Some((key, comm)) = found.filter(|(_, c)| !c.has_close()) else {
             self.stray(Stray::Close(id));
             return Some(());
         };
         comm.moved = true;
-        comm.close_count = Some(close.ctrl_count);
+        comm.close_said(close.ctrl_count);
         self.end_if_heard_out(key);
         Some(())
     }

@@ -2,7 +2,7 @@
 //! on a clock that is an argument.
 
 use crate::bench::{Bench, config, conn, ctrl, name};
-use ofi_rdma::{Error, Event, Lane, Outcome, Stage, Target, Why};
+use ofi_rdma::{CommKind, Error, Event, Lane, Outcome, RequestKind, Stage, Target, Why};
 
 const ADDR: u64 = 0x1000;
 const KEYS: [u64; 4] = [1, 2, 3, 4];
@@ -190,4 +190,126 @@ fn each_stage_is_named() {
         stalls(&mut b).first().map(|s| s.0),
         Some(Stage::Completions)
     );
+}
+
+/// What a stall says of its request, as the line for people is made of it.
+#[test]
+fn a_stall_has_the_oldest_request_and_its_rails() {
+    let mut settings = config(2, 1);
+    settings.stall_warn_ms = Some(100);
+    let mut b = Bench::new(settings);
+    let comm = b.sender(2, 1);
+    b.engine
+        .on_control(&ctrl(2, 0, 0, 1_000_000, 0x9000, &[1, 2]));
+    let _req = b.isend(comm, ADDR, 1_000_000);
+    let posts = b.posts();
+    assert_eq!(posts.len(), 2, "a segment a rail");
+    b.engine.on_local(posts[0].token);
+    ticks(&mut b, 0, 300);
+    let found = core::iter::from_fn(|| b.engine.poll_event()).find_map(|event| match event {
+        Event::Stalled { oldest, kind, .. } => Some((oldest, kind)),
+        _ => None,
+    });
+    let (oldest, kind) = found.expect("a stall");
+    let oldest = oldest.expect("a request");
+    assert_eq!(kind, CommKind::Send);
+    assert_eq!((oldest.kind, oldest.seq), (RequestKind::Send, Some(0)));
+    assert_eq!((oldest.have, oldest.need, oldest.len), (1, 2, 1_000_000));
+    let left = posts[1].lane.index();
+    assert_eq!(oldest.flying, 1 << left);
+    assert!(oldest.ctrl_seen);
+}
+
+/// Before the first request, and between them, nothing is waited for: however long that takes.
+#[test]
+fn no_alarm_before_the_first_post_and_none_when_idle() {
+    let mut settings = config(1, 1);
+    (settings.stall_warn_ms, settings.stall_fail_ms) = (Some(100), Some(200));
+    let mut b = Bench::new(settings);
+    let comm = b.receiver(1, 1);
+    let (_listener, _) = b.engine.listen().expect("listen");
+    ticks(&mut b, 0, 100_000);
+    assert_eq!(stalls(&mut b), []);
+    let req = b.irecv(comm, ADDR, 8, KEYS);
+    let ctrl = b.post();
+    b.engine.on_local(ctrl.token);
+    b.engine.on_remote_write(0, 0x1000_0400, Some(8));
+    ticks(&mut b, 100_000, 200_000);
+    b.done(req, 8);
+    ticks(&mut b, 200_000, 300_000);
+    assert_eq!(stalls(&mut b), []);
+    let view = b.engine.views(300_000).find(|view| view.comm == comm);
+    let view = view.expect("it is there");
+    assert_eq!((view.stage, view.oldest, view.outstanding), (None, None, 0));
+}
+
+/// A caller that was away comes back: the network had no time in which it could have moved.
+#[test]
+fn time_in_which_nobody_called_is_no_stall() {
+    let mut settings = config(1, 1);
+    (settings.stall_warn_ms, settings.stall_fail_ms) = (Some(1000), Some(3000));
+    let mut b = Bench::new(settings);
+    let comm = b.sender(1, 1);
+    ticks(&mut b, 0, 1000);
+    let req = b.isend(comm, ADDR, 100_000);
+    ticks(&mut b, 1000, 1500);
+    b.engine.on_absence(600_000);
+    ticks(&mut b, 601_500, 601_900);
+    assert_eq!(stalls(&mut b), [], "half a second was looked at");
+    b.pending(req);
+    ticks(&mut b, 601_900, 602_500);
+    match *stalls(&mut b) {
+        [(Stage::AwaitCtrl, idle)] => assert!((1000..1300).contains(&idle), "{idle}"),
+        ref other => panic!("one report: {other:?}"),
+    }
+    let view = b.engine.views(602_500).find(|view| view.comm == comm);
+    assert_eq!(view.expect("it is there").away_ms, 600_000);
+}
+
+#[test]
+fn connections_that_make_no_progress_are_told_of_once() {
+    let mut settings = config(1, 1);
+    settings.stall_warn_ms = Some(100);
+    let mut b = Bench::new(settings);
+    let _comm = b
+        .engine
+        .connect(1000, &mut b.port, &target())
+        .expect("connect");
+    let sent = b.post();
+    b.engine.on_local(sent.token);
+    let (listener, _) = b.engine.listen().expect("listen");
+    for now in (1000..1600).step_by(10) {
+        assert_eq!(b.engine.poll_accept(listener, now, &mut b.port), Ok(None));
+        b.engine.tick(now);
+    }
+    let mut stages: Vec<_> = stalls(&mut b).iter().map(|stall| stall.0).collect();
+    stages.sort_by_key(Stage::to_string);
+    assert_eq!(stages, [Stage::AwaitConn, Stage::AwaitConnResp]);
+    let view = b.engine.views(1600).find(|view| view.comm == listener);
+    assert!(view.expect("it is there").asked);
+    // Nobody asks it any more: it waits for nobody.
+    ticks(&mut b, 1600, 3000);
+    let view = b.engine.views(3000).find(|view| view.comm == listener);
+    let view = view.expect("it is there");
+    assert_eq!((view.asked, view.stage), (false, None));
+    assert_eq!(stalls(&mut b), []);
+}
+
+#[test]
+fn a_close_that_waits_for_the_provider_is_told_of() {
+    let mut settings = config(1, 1);
+    settings.stall_warn_ms = Some(100);
+    let mut b = Bench::new(settings);
+    let comm = b.sender(1, 1);
+    b.engine.on_control(&ctrl(2, 0, 0, 100_000, 0x9000, &[1]));
+    let _req = b.isend(comm, ADDR, 100_000);
+    let wrote = b.post();
+    b.engine.close(comm, 0).expect("close");
+    ticks(&mut b, 0, 500);
+    assert_eq!(
+        stalls(&mut b).first().map(|s| s.0),
+        Some(Stage::Completions)
+    );
+    b.engine.on_local(wrote.token);
+    b.baseline();
 }
