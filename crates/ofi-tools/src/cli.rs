@@ -43,6 +43,14 @@ pub(crate) enum Command {
     /// . completed, < arrived, ! failed, - something else. Ends with status 0, 1 if a file is damaged,
     /// 2 if one cannot be read or is no trace.
     Trace(crate::trace::TraceArgs),
+    /// Says whom a job that hangs waits for, by the state dumps of its processes
+    ///
+    /// Processes that run with `OFI_NCCL_DUMP_DIR=DIR` set write them when something stalls, when asked
+    /// (--ask), and at their first error. Both ends of each communicator that waits are looked at, and
+    /// chains of waiting are followed to their end: a process that is silent, one that waits for nobody,
+    /// the network, or a circle (docs/hangs.md). Ends with status 0 if nobody waits, 1 if somebody does, 2
+    /// if a file cannot be read or is no dump.
+    Dump(crate::dump::DumpArgs),
     /// Shows what NICs and accelerators are near to, the devices made of them, and what NCCL is told
     ///
     /// Of this host, or of a root with its sysfs, a dump of hwloc, a topology file of NCCL. Ends with status

@@ -12,6 +12,7 @@
 //! raw      the same operations without a plugin, straight on libfabric, and a plugin beside them
 //! trace    reads wire traces
 //! stats    counters that processes keep in files: shown, watched, given to Prometheus
+//! dump     joins the state dumps of a job's processes: who is waited for
 //! topo     a host's NICs and accelerators: tree, devices, NCCL's file, picture
 //! emu      runs a command on emulated EFAs
 //! doctor   what keeps a job from the network on a host: facts, checks, findings
@@ -30,6 +31,7 @@ mod bench;
 mod cli;
 mod coord;
 mod doctor;
+mod dump;
 mod emu;
 mod explain;
 mod manual;
@@ -62,6 +64,7 @@ pub fn run() -> ExitCode {
         cli::Command::Perf(args) => perf::run(&args),
         cli::Command::Raw(args) => raw::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
+        cli::Command::Dump(args) => dump::run(&args),
         cli::Command::Topo(args) => topo::run(&args),
         cli::Command::Emu(args) => emu::run(&args),
         cli::Command::Doctor(args) => doctor::run(&args),

@@ -1,0 +1,233 @@
+//! Who each stuck communicator waits for, with both of its ends looked at.
+
+use ofi_net::dump::{Comm, Domain, Kind, Stage};
+
+use super::load::{Job, Member};
+
+/// Whom a wait is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum On {
+    /// A member: it has to do something.
+    Member(usize),
+    /// The network between two members, or their providers: both have done their part.
+    Network(usize, usize),
+    /// Who has that address, and wrote no dump.
+    Address(String),
+    /// Whoever was given the handle of a listener.
+    Anybody,
+}
+
+/// Why it is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// The peer has not called accept.
+    Accept,
+    /// Nobody has called connect.
+    Connect,
+    /// The peer has its answer, and does not call connect any more.
+    ConnectAgain,
+    /// The peer has not posted the receive of a message.
+    Receive,
+    /// The peer has not posted the send of a message.
+    Send,
+    /// The peer has not closed.
+    Close,
+    /// The peer has done its part; what it sent, or was sent, has not arrived.
+    Arrival,
+    /// The provider does not take operations.
+    Taking,
+    /// A communicator failed.
+    Failure,
+}
+
+/// One communicator that waits, or failed.
+#[derive(Clone, Debug)]
+pub(super) struct Wait {
+    pub(super) who: usize,
+    pub(super) on: On,
+    pub(super) missing: Missing,
+    pub(super) stage: Option<Stage>,
+    /// Number of the communicator at who waits, and at its peer.
+    pub(super) comm: u32,
+    pub(super) peer_comm: u32,
+    pub(super) seq: Option<u32>,
+    /// Numbers of messages there are.
+    pub(super) modulus: u32,
+    /// Rails that have operations.
+    pub(super) rails: Vec<String>,
+    pub(super) idle_ms: u64,
+    /// How it failed.
+    pub(super) failure: Option<String>,
+}
+
+/// All of them, of members that answered; and the failures of those that did not.
+pub(super) fn waits(job: &Job) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    for (who, member) in job.members.iter().enumerate() {
+        for (domain, comm) in member.comms() {
+            if let Some(failure) = &comm.failure {
+                waits.push(failed(job, who, (domain, comm), failure));
+            } else if let Some(stage) = comm.stage.filter(|_| !member.silent) {
+                waits.push(stuck(job, who, (domain, comm), stage));
+            }
+        }
+    }
+    waits
+}
+
+fn bare(who: usize, (domain, comm): (&Domain, &Comm), on: On, missing: Missing) -> Wait {
+    let oldest = comm.oldest.as_ref();
+    Wait {
+        who,
+        on,
+        missing,
+        stage: comm.stage,
+        comm: comm.id,
+        peer_comm: comm.peer_id,
+        seq: waited_seq(comm),
+        modulus: domain.seq_modulus,
+        rails: oldest.map_or_else(Vec::new, |request| request.flying.clone()),
+        idle_ms: comm.idle_ms,
+        failure: None,
+    }
+}
+
+/// Codes of failures that only say that nothing moved: `Stalled` and `ConnectTimeout`.
+const FOLLOWS: [&str; 2] = ["OFI-E0602", "OFI-E0402"];
+
+/// A failure is between two. One that says no more than that nothing moved is looked at as a wait.
+fn failed(job: &Job, who: usize, (domain, comm): (&Domain, &Comm), failure: &str) -> Wait {
+    let failure = Some(failure.to_owned());
+    let says = |code: &&str| failure.as_ref().is_some_and(|text| text.contains(code));
+    if FOLLOWS.iter().any(says) {
+        let stage = match (comm.kind, comm.state.as_str()) {
+            (_, "connecting") => Stage::AwaitConnResp,
+            (_, "answering" | "refusing") => Stage::SendConnResp,
+            (Kind::Send, _) => Stage::AwaitCtrl,
+            _ => Stage::AwaitData,
+        };
+        let wait = stuck(job, who, (domain, comm), stage);
+        return Wait {
+            stage: Some(stage),
+            failure,
+            ..wait
+        };
+    }
+    let on = match peer(job, who, comm) {
+        Ok(peer) => On::Network(who, peer),
+        Err(on) => on,
+    };
+    Wait {
+        failure,
+        ..bare(who, (domain, comm), on, Missing::Failure)
+    }
+}
+
+/// The member at the other end.
+fn peer(job: &Job, who: usize, comm: &Comm) -> Result<usize, On> {
+    let address = comm.peer.as_deref().ok_or(On::Anybody)?;
+    let found = job.at_address(who, address);
+    found.ok_or_else(|| On::Address(address.to_owned()))
+}
+
+fn stuck(job: &Job, who: usize, (domain, comm): (&Domain, &Comm), stage: Stage) -> Wait {
+    let with = |on, missing| bare(who, (domain, comm), on, missing);
+    let missing = match stage {
+        Stage::AwaitConn => return with(On::Anybody, Missing::Connect),
+        Stage::SendConn | Stage::SendConnResp | Stage::Posting => Missing::Taking,
+        Stage::AwaitConnResp => Missing::Accept,
+        Stage::AwaitCtrl => Missing::Receive,
+        Stage::AwaitData => Missing::Send,
+        Stage::AwaitClose => Missing::Close,
+        Stage::Completions => Missing::Arrival,
+    };
+    let at = match peer(job, who, comm) {
+        Ok(at) => at,
+        Err(on) => return with(on, missing),
+    };
+    let Some(member) = job.members.get(at) else {
+        return with(On::Anybody, missing);
+    };
+    // Who is silent is waited for, whatever it has to do.
+    if member.silent {
+        return with(On::Member(at), missing);
+    }
+    let is_listener_needed = matches!(stage, Stage::SendConn | Stage::AwaitConnResp);
+    let other = other_end(member, (domain, comm), is_listener_needed);
+    match (missing, other) {
+        (Missing::Accept, Some((_, listener))) if listener.asked => {
+            with(On::Network(who, at), Missing::Arrival)
+        }
+        (Missing::Accept, _) => with(On::Member(at), Missing::Accept),
+        (Missing::Close, _) => with(On::Member(at), Missing::Close),
+        (Missing::Taking, _) => with(On::Network(who, at), Missing::Taking),
+        (_, Some((_, end))) if end.answered => with(On::Member(at), Missing::ConnectAgain),
+        // Under SENDRECV a send completes once its receive is posted.
+        (_, Some((_, end))) => {
+            let is_posted =
+                waited_seq(comm).is_none_or(|seq| is_before(seq, end.next_seq, domain.seq_modulus));
+            if is_posted {
+                with(On::Network(who, at), Missing::Arrival)
+            } else if comm.kind == Kind::Send {
+                with(On::Member(at), Missing::Receive)
+            } else {
+                with(On::Member(at), Missing::Send)
+            }
+        }
+        // It has closed its end, or has not taken it from accept.
+        (Missing::Arrival, None) => with(On::Network(who, at), Missing::Arrival),
+        (_, None) => with(On::Member(at), missing),
+    }
+}
+
+/// The number of the message that is waited for; requests of a communicator that failed may be gone.
+fn waited_seq(comm: &Comm) -> Option<u32> {
+    match &comm.oldest {
+        Some(request) => request.seq,
+        None => comm.failure.is_some().then_some(comm.oldest_seq),
+    }
+}
+
+/// The communicator of `member` that `comm` talks to.
+fn other_end<'a>(
+    member: &'a Member,
+    (domain, comm): (&Domain, &Comm),
+    listener: bool,
+) -> Option<(&'a Domain, &'a Comm)> {
+    let wanted = match comm.kind {
+        Kind::Send if listener => Kind::Listener,
+        Kind::Send => Kind::Recv,
+        Kind::Recv => Kind::Send,
+        Kind::Listener => return None,
+    };
+    let is_ours = |address: &str| domain.endpoints.iter().any(|end| end.address == address);
+    let talks_to_us = |other: &Comm| {
+        // A sender knows the number of its peer's communicator once it has the answer.
+        let knows = other.state != "connecting";
+        (other.peer_id == comm.id && other.peer.as_deref().is_some_and(is_ours)) || !knows
+    };
+    member.comms().find(|(_, other)| {
+        other.kind == wanted
+            && other.id == comm.peer_id
+            && (listener || talks_to_us(other))
+            && !other.closed
+    })
+}
+
+/// Whether message `seq` was started by who will start `next` next: numbers wrap.
+const fn is_before(seq: u32, next: u32, modulus: u32) -> bool {
+    let ahead = (next % modulus + modulus - seq % modulus) % modulus;
+    ahead != 0 && ahead <= modulus / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_wrap() {
+        assert!(is_before(5, 6, 1024) && !is_before(6, 6, 1024) && !is_before(7, 6, 1024));
+        assert!(is_before(1023, 0, 1024) && is_before(1000, 3, 1024));
+        assert!(!is_before(0, 1023, 1024));
+    }
+}

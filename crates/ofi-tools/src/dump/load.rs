@@ -1,0 +1,315 @@
+//! From files to the processes of a job: the newest dump of each, and who has not answered.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use ofi_net::dump::{Comm, Domain, Dump, FILE_PREFIX, Kind, Reason, SCHEMA, TOOL, TRIGGER};
+
+/// Bytes of a dump, at most: a process writes no more than its communicators take.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Without a trigger, a dump that is so much older than the newest one is no answer, milliseconds.
+const OLD_MS: u64 = 60_000;
+
+/// Ranks of a job that are looked for by number, at most.
+const WORLD_MAX: u32 = 1 << 20;
+
+/// What is known of the process behind a dump, where this host is its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alive {
+    /// It is on another host, or that cannot be said.
+    Unknown,
+    /// It is gone.
+    Gone,
+    /// It is stopped (SIGSTOP, a debugger).
+    Stopped,
+    /// It is there.
+    Running,
+}
+
+/// One process.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// `rank 3`, or its host and number where no launcher said a rank.
+    pub(super) name: String,
+    /// Its newest dump; `None` for a rank that wrote none.
+    pub(super) dump: Option<Dump>,
+    /// It has not answered when others did.
+    pub(super) silent: bool,
+    pub(super) alive: Alive,
+}
+
+impl Member {
+    pub(super) fn domains(&self) -> &[Domain] {
+        self.dump.as_ref().map_or(&[], |dump| &dump.domains)
+    }
+
+    /// Its communicators, with their domains.
+    pub(super) fn comms(&self) -> impl Iterator<Item = (&Domain, &Comm)> {
+        let domains = self.domains().iter();
+        domains.flat_map(|domain| domain.comms.iter().map(move |comm| (domain, comm)))
+    }
+
+    /// Communicators that send.
+    pub(super) fn senders(&self) -> usize {
+        self.comms()
+            .filter(|(_, comm)| comm.kind == Kind::Send)
+            .count()
+    }
+}
+
+/// All processes, in the order of their ranks.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) members: Vec<Member>,
+    /// Dumps of processes whose rank another, later process has.
+    pub(super) earlier: usize,
+    /// From the address of an endpoint to the members that have one of that address.
+    ends: HashMap<String, Vec<usize>>,
+}
+
+/// Changes the trigger of each directory.
+///
+/// # Errors
+/// A path that is no directory that can be written to.
+pub(super) fn ask(paths: &[PathBuf]) -> Result<(), String> {
+    for path in paths {
+        let trigger = path.join(TRIGGER);
+        fs::write(&trigger, b"ofi dump\n").map_err(|e| format!("{}: {e}", trigger.display()))?;
+    }
+    Ok(())
+}
+
+/// The dumps, and what is wrong with those that are none.
+pub(super) fn read(paths: &[PathBuf]) -> (Vec<Dump>, Vec<String>) {
+    let (mut dumps, mut refused) = (Vec::new(), Vec::new());
+    for path in paths {
+        let files = match path.is_dir() {
+            true => in_directory(path),
+            false => Ok(vec![path.clone()]),
+        };
+        for file in files.unwrap_or_else(|error| {
+            refused.push(format!("{}: {error}", path.display()));
+            Vec::new()
+        }) {
+            match read_file(&file) {
+                Ok(dump) => dumps.push(dump),
+                Err(error) => refused.push(format!("{}: {error}", file.display())),
+            }
+        }
+    }
+    (dumps, refused)
+}
+
+fn in_directory(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files: Vec<PathBuf> = fs::read_dir(path)?.flatten().map(|e| e.path()).collect();
+    files.retain(|file| is_dump_name(file));
+    files.sort();
+    Ok(files)
+}
+
+fn is_dump_name(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with(FILE_PREFIX) && name.ends_with(".json"))
+}
+
+fn read_file(path: &Path) -> Result<Dump, String> {
+    // Looked at before it is opened: a pipe without a writer would be waited for.
+    if !fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
+        return Err("not a file".to_owned());
+    }
+    let file = fs::File::open(path).map_err(|e| e.to_string())?;
+    let mut bytes = Vec::new();
+    let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    read.map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("no dump: more than {FILE_BYTES_MAX} bytes"));
+    }
+    let value: serde_json::Value =
+        serde_json::from_slice(&bytes).map_err(|e| format!("no dump: {e}"))?;
+    let tool = value.get("tool").and_then(serde_json::Value::as_str);
+    if tool != Some(TOOL) {
+        return Err("no dump: JSON of something else".to_owned());
+    }
+    let schema = value.get("schema").and_then(serde_json::Value::as_u64);
+    if schema != Some(SCHEMA.into()) {
+        let found = schema.map_or_else(|| "none".to_owned(), |schema| schema.to_string());
+        return Err(format!(
+            "a dump of format {found}, this ofi reads {SCHEMA}: use the ofi of the plugin's version"
+        ));
+    }
+    let dump: Dump = serde_json::from_value(value).map_err(|e| format!("a damaged dump: {e}"))?;
+    let bad =
+        (dump.domains.iter()).any(|d| d.seq_modulus > 1 << 16 || !(d.busy || d.seq_modulus > 1));
+    if bad {
+        return Err("a damaged dump: seq_modulus is not within 2..=65536".to_owned());
+    }
+    Ok(dump)
+}
+
+impl Job {
+    /// The processes that wrote `dumps`.
+    pub(super) fn of(dumps: Vec<Dump>) -> Self {
+        let newest = newest(dumps);
+        let (newest, earlier) = last_lives(newest);
+        let asked = asked(&newest);
+        let latest_ms = newest.iter().map(|dump| dump.at_unix_ms).max().unwrap_or(0);
+        let host = own_host();
+        let mut members: Vec<Member> = newest
+            .into_iter()
+            .map(|dump| Member {
+                name: name_of(&dump),
+                silent: is_silent(&dump, &asked, latest_ms),
+                alive: alive(&dump, host.as_deref()),
+                dump: Some(dump),
+            })
+            .collect();
+        members.extend(missing(&members));
+        let rank = |member: &Member| {
+            let process = member.dump.as_ref().map(|dump| &dump.process);
+            process.map(|p| (p.rank, p.host.clone(), p.pid))
+        };
+        members.sort_by_key(rank);
+        let mut ends: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, member) in members.iter().enumerate() {
+            for end in member.domains().iter().flat_map(|domain| &domain.endpoints) {
+                let known = ends.entry(end.address.clone()).or_default();
+                if !known.contains(&at) {
+                    known.push(at);
+                }
+            }
+        }
+        Self {
+            members,
+            earlier,
+            ends,
+        }
+    }
+
+    pub(super) fn name(&self, member: usize) -> &str {
+        self.members.get(member).map_or("?", |member| &member.name)
+    }
+
+    /// Who has an endpoint of that address, as `from` sees it: names of shm mean something on one host
+    /// alone.
+    pub(super) fn at_address(&self, from: usize, address: &str) -> Option<usize> {
+        let known = self.ends.get(address)?;
+        let host = |at: usize| {
+            let dump = self.members.get(at)?.dump.as_ref();
+            dump.map(|dump| dump.process.host.as_str())
+        };
+        let here = known.iter().find(|&&at| host(at) == host(from));
+        here.or_else(|| known.first()).copied()
+    }
+}
+
+/// The newest dump of each process. A start is older than all that follows.
+fn newest(dumps: Vec<Dump>) -> Vec<Dump> {
+    let mut by_process: BTreeMap<(String, u32, u64), Dump> = BTreeMap::new();
+    let age = |dump: &Dump| (dump.reason != Reason::Start, dump.at_unix_ms);
+    for dump in dumps {
+        let process = &dump.process;
+        let key = (process.host.clone(), process.pid, process.start_ticks);
+        match by_process.get(&key) {
+            Some(known) if age(known) >= age(&dump) => {}
+            _ => {
+                by_process.insert(key, dump);
+            }
+        }
+    }
+    by_process.into_values().collect()
+}
+
+/// Of processes with one rank the last: the directory has served an earlier run. And how many others.
+fn last_lives(dumps: Vec<Dump>) -> (Vec<Dump>, usize) {
+    let all = dumps.len();
+    let mut by_rank: BTreeMap<u32, Dump> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for dump in dumps {
+        let Some(rank) = dump.process.rank else {
+            kept.push(dump);
+            continue;
+        };
+        match by_rank.get(&rank) {
+            Some(known) if known.at_unix_ms >= dump.at_unix_ms => {}
+            _ => {
+                by_rank.insert(rank, dump);
+            }
+        }
+    }
+    kept.extend(by_rank.into_values());
+    let earlier = all - kept.len();
+    (kept, earlier)
+}
+
+/// The newest trigger of each directory.
+fn asked(dumps: &[Dump]) -> HashMap<u64, u64> {
+    let mut asked = HashMap::new();
+    for dump in dumps {
+        if let Some(answers) = dump.answers_ns {
+            let newest = asked.entry(dump.dir_inode).or_insert(answers);
+            *newest = answers.max(*newest);
+        }
+    }
+    asked
+}
+
+fn is_silent(dump: &Dump, asked: &HashMap<u64, u64>, latest_ms: u64) -> bool {
+    match asked.get(&dump.dir_inode) {
+        Some(&trigger) => dump.answers_ns.is_none_or(|answers| answers < trigger),
+        None => dump.at_unix_ms.saturating_add(OLD_MS) < latest_ms,
+    }
+}
+
+fn name_of(dump: &Dump) -> String {
+    match dump.process.rank {
+        Some(rank) => format!("rank {rank}"),
+        None => format!("process {} on {}", dump.process.pid, dump.process.host),
+    }
+}
+
+/// Ranks that a launcher counted and that wrote nothing.
+fn missing(members: &[Member]) -> Vec<Member> {
+    let processes = || {
+        members
+            .iter()
+            .filter_map(|m| Some(&m.dump.as_ref()?.process))
+    };
+    let world = processes().filter_map(|process| process.world).max();
+    let ranks: std::collections::BTreeSet<u32> = processes().filter_map(|p| p.rank).collect();
+    let all = 0..world.unwrap_or(0).min(WORLD_MAX);
+    let absent = all.filter(|rank| !ranks.contains(rank));
+    absent
+        .map(|rank| Member {
+            name: format!("rank {rank}"),
+            dump: None,
+            silent: true,
+            alive: Alive::Unknown,
+        })
+        .collect()
+}
+
+fn own_host() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned())
+}
+
+fn alive(dump: &Dump, host: Option<&str>) -> Alive {
+    let process = &dump.process;
+    if host != Some(&process.host) || process.start_ticks == 0 {
+        return Alive::Unknown;
+    }
+    if ofi_net::start_ticks(process.pid) != Some(process.start_ticks) {
+        return Alive::Gone;
+    }
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap_or_default();
+    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+    match state.and_then(|rest| rest.chars().next()) {
+        Some('T' | 't') => Alive::Stopped,
+        // Dead, and nobody has asked how.
+        Some('Z' | 'X') => Alive::Gone,
+        _ => Alive::Running,
+    }
+}
