@@ -14,7 +14,7 @@
 //! * [`steps`]: the table of what `test` does; [`suite`]: running it
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
 //! * [`programs`]: programs in C on providers; [`soak`]: hours of them; [`kills`]: peers that
-//!   are killed at each stage; [`sanitize`]: under sanitizers
+//!   are killed at each stage; [`hangs`]: one of sixteen ranks that hangs; [`sanitize`]: under sanitizers
 //! * [`sim`]: simulations; [`fuzz`]: fuzzing; [`traps`]: that tests fail which should; [`coverage`];
 //!   [`hot`]: what the hot path costs; [`bench`](mod@bench): all that is measured, and its pages
 #![forbid(unsafe_code)]
@@ -32,6 +32,7 @@ mod demo;
 mod elf;
 mod emulated;
 mod fuzz;
+mod hangs;
 mod hot;
 mod kills;
 mod layers;
@@ -90,6 +91,7 @@ cargo xtask <command>
       --all           on every libfabric that is found, not only on the newest
   kills [--on NAME] a peer is killed or stopped at each stage of its life, with 1, 64 and 128 requests in flight, on each
                     provider of each libfabric, or those whose name (tcp-2.5.1) contains NAME
+  hangs [--dev] [KIND]  16 ranks, one of which hangs in 20 ways: `ofi dump` has to name it and what it has not done
   asan, tsan        the plugin and the emulated EFA under a sanitizer of the nightly toolchain, driven from C, over TCP and
                     EFA; first a mistake on purpose that has to be seen
   fuzz [TARGET...]  the fuzz targets, each for a minute, with the executions; takes a nightly and a C++ compiler
@@ -135,6 +137,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["seeds", options @ ..] => seeds::run(&here, options)?,
         ["sim", options @ ..] => sim::run(&here, options)?,
         ["kills", options @ ..] => kills::run(&here, options)?,
+        ["hangs", options @ ..] => hangs::run(&here, options)?,
         ["asan"] => sanitize::run(&here, sanitize::ADDRESS)?,
         ["tsan"] => sanitize::run(&here, sanitize::THREAD)?,
         ["soak", options @ ..] => soak::run(&here, options)?,

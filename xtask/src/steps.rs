@@ -234,6 +234,7 @@ pub(crate) const STEPS: &[Step] = &[
     Step::xtask("instructions of the hot path", &["hot"]).needs(&[Need::Valgrind]),
     Step::xtask("traps of the pure crates", &["traps", "--pure"]).needs(&[Need::Git]),
     Step::xtask(BUILD, &["build", "--release"]),
+    Step::xtask("one rank of sixteen hangs", &["hangs"]).needs(&[Need::Built]),
     Step::xtask("what Neuron's plugin needs", &["needed", "{neuron}"]).needs(&[Need::Built]),
     Step::xtask("what NCCL's plugin needs", &["needed", "{nccl}"]).needs(&[Need::Built]),
     Step::cargo(
