@@ -315,16 +315,20 @@ impl Config {
             provider_addressing: false,
             trace: trace(values),
             stats_dir: non_empty(values, Id::StatsDir),
-            dump: non_empty(values, Id::DumpDir).map(|dir| DumpConfig {
-                dir: PathBuf::from(dir),
-                rank: None,
-                world: None,
-            }),
+            dump: dump(values),
             page_bytes: None,
             fs_root: non_empty(values, Id::FsRoot)
                 .map_or_else(|| Path::new("/").to_owned(), PathBuf::from),
         }
     }
+}
+
+fn dump(values: &Values) -> Option<DumpConfig> {
+    Some(DumpConfig {
+        dir: PathBuf::from(non_empty(values, Id::DumpDir)?),
+        rank: None,
+        world: None,
+    })
 }
 
 fn trace(values: &Values) -> Option<TraceConfig> {

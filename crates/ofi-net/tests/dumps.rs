@@ -51,6 +51,14 @@ fn of(protocol: Protocol) -> Config {
     }
 }
 
+/// Changes the trigger: its time, as an answer has it.
+fn ask(dir: &Path) -> u64 {
+    std::fs::write(dir.join(TRIGGER), b"me").unwrap();
+    let changed = std::fs::metadata(dir.join(TRIGGER)).unwrap().modified();
+    let since = changed.unwrap().duration_since(UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_nanos()).unwrap()
+}
+
 /// A receive whose sender never sends: both sides poll; the one that waits says for whom, the other one,
 /// which waits for nobody, is asked and answers.
 fn stall(protocol: Protocol) {
@@ -63,12 +71,13 @@ fn stall(protocol: Protocol) {
     let test = || assert_eq!(b.net.test(received).unwrap(), None);
     let told = until("the dump of the stall", || {
         test();
-        let stalls = dumps(dirs[1].path()).into_iter();
+        let mut stalls = dumps(dirs[1].path()).into_iter();
         let about = |dump: &Dump| {
             let mut comms = dump.domains.iter().flat_map(|domain| &domain.comms);
-            dump.reason == Reason::Stall && comms.any(|comm| comm.kind == Kind::Recv)
+            dump.reason == Reason::Stall
+                && comms.any(|comm| comm.kind == Kind::Recv && comm.idle_ms >= 300)
         };
-        stalls.filter(about).next_back()
+        stalls.rfind(about)
     });
     assert_eq!((told.process.rank, told.process.world), (Some(4), Some(9)));
     assert_eq!(told.process.pid, std::process::id());
@@ -91,14 +100,7 @@ fn stall(protocol: Protocol) {
             .map(|dump| dump.reason)
             .any(|reason| reason == Reason::Start)
     );
-    std::fs::write(dirs[0].path().join(TRIGGER), b"me").unwrap();
-    let asked = std::fs::metadata(dirs[0].path().join(TRIGGER)).unwrap();
-    let asked = asked
-        .modified()
-        .unwrap()
-        .duration_since(UNIX_EPOCH)
-        .unwrap();
-    let asked = u64::try_from(asked.as_nanos()).unwrap();
+    let asked = ask(dirs[0].path());
     let other = until("an answer", || {
         let mut answers = dumps(dirs[0].path()).into_iter();
         answers.find(|dump| dump.answers_ns == Some(asked))
