@@ -112,7 +112,7 @@ const CASES: [Case; 20] = [
     ),
     Case::nic("error on=imm process=5 at=3 code=bad-rkey", &["failure"]),
     Case::nic("lose on=imm process=5 from=3", &["arrival"]),
-    Case::nic("mute process=5 at=12", &["arrival"]),
+    Case::nic("mute process=5 at=12", &["arrival", "failure"]),
     Case::nic("stop-polling process=5 at=12 polls=100000000", &["arrival"]),
     case("receive", &["receive"]).tcp(),
     case("kill", &["receive", "send", "failure", "arrival"])

@@ -212,20 +212,27 @@ fn what_is_under_way_is_the_network() {
     assert_eq!(who, ["rank 2", "rank 1"], "from whom, to whom");
 }
 
-/// An error is the cause of what stands still since.
+/// An error is the cause of what stands still since. It is that of who tells of it, unless it says that the
+/// peer does not answer.
 #[test]
 fn an_error_comes_before_what_follows_from_it() {
-    let failed = |(own, peer)| Comm {
-        failure: Some("OFI-E0601 an operation failed".to_owned()),
-        ..comm(Kind::Send, (own, peer), 3)
-    };
-    let dumps = [
-        rank(0, vec![stuck(Kind::Recv, (0, 1), 9)]),
-        rank(1, vec![failed((1, 2)), comm(Kind::Send, (1, 0), 8)]),
-        rank(2, vec![comm(Kind::Recv, (2, 1), 9)]),
-    ];
-    let (kind, who, ..) = verdict(&dumps);
-    assert_eq!((kind.as_str(), who), ("network", vec!["rank 1".to_owned()]));
+    for (said, culprit) in [
+        ("errno 22, provider error 6", "rank 1"),
+        ("errno 103, provider error 13", "rank 2"),
+        ("errno 1103, provider error 13", "rank 1"),
+    ] {
+        let failed = Comm {
+            failure: Some(format!("OFI-E0601 an operation failed: {said}")),
+            ..comm(Kind::Send, (1, 2), 3)
+        };
+        let dumps = [
+            rank(0, vec![stuck(Kind::Recv, (0, 1), 9)]),
+            rank(1, vec![failed, comm(Kind::Send, (1, 0), 8)]),
+            rank(2, vec![comm(Kind::Recv, (2, 1), 9)]),
+        ];
+        let (kind, who, ..) = verdict(&dumps);
+        assert_eq!((kind.as_str(), who), ("network", vec![culprit.to_owned()]));
+    }
 }
 
 #[test]

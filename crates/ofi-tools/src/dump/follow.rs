@@ -119,6 +119,16 @@ fn verdict(culprit: Culprit, by: impl Iterator<Item = (usize, usize)>) -> Verdic
     }
 }
 
+/// What providers say of a peer that does not answer (`fi_errno(3)`); EFA's is the first one.
+const UNANSWERED: [i32; 6] = [
+    libc::ECONNABORTED,
+    libc::ECONNRESET,
+    libc::ENOTCONN,
+    libc::ETIMEDOUT,
+    libc::EHOSTDOWN,
+    libc::EHOSTUNREACH,
+];
+
 /// Errors of providers: the process at one end that is silent, else the one that all have in common.
 fn failures(job: &Job, waits: &[Wait]) -> Option<Verdict> {
     let failed: Vec<(usize, &Wait)> = waits
@@ -146,7 +156,7 @@ fn failures(job: &Job, waits: &[Wait]) -> Option<Verdict> {
     } else if let Some(common) = common(&links) {
         Culprit::NetworkOf(common)
     } else if by_one || links.is_empty() {
-        Culprit::NetworkOf(first.who)
+        Culprit::NetworkOf(suspect(first))
     } else {
         links
             .first()
@@ -156,6 +166,16 @@ fn failures(job: &Job, waits: &[Wait]) -> Option<Verdict> {
         culprit,
         failed.iter().map(|&(at, wait)| (at, wait.who)),
     ))
+}
+
+/// Which end a single failure points to: the other one if it says that this does not answer.
+fn suspect(wait: &Wait) -> usize {
+    let failure = wait.failure.as_deref().unwrap_or_default();
+    let says = |errno: &i32| failure.contains(&format!("errno {errno},"));
+    match wait.on {
+        On::Network(_, peer) if UNANSWERED.iter().any(says) => peer,
+        _ => wait.who,
+    }
 }
 
 /// Members that are waited for and wait for nothing: the ends of chains.
