@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use super::address::Address;
+use super::breakage::Breakage;
 use super::domain::Domain;
 use super::op::{Line, Op};
 use super::queue::{Completion, Queue, failure};
@@ -46,6 +47,8 @@ pub(crate) struct Ep {
     pub(super) receiving: Mutex<()>,
     /// Receives that have not completed.
     pub(super) receives: AtomicU64,
+    /// Whether the emulation itself failed at it.
+    pub(super) breakage: Breakage,
 }
 
 /// What the endpoint was asked to be able to do.
@@ -108,6 +111,7 @@ impl Ep {
             pending: AtomicUsize::new(0),
             receiving: Mutex::default(),
             receives: AtomicU64::new(0),
+            breakage: Breakage::default(),
             domain,
         })
     }
@@ -253,14 +257,17 @@ impl Ep {
 
     fn flush_receives(&self, bound: &Bound) {
         let shared = self.shared();
-        let told = |happened| Completion {
-            happened,
-            vector: Some(Arc::clone(&bound.vector)),
-        };
         while let Some(happened) = events::pop(shared) {
             self.count_received(&happened);
-            bound.rx.push(told(happened), None);
+            let vector = Some(Arc::clone(&bound.vector));
+            bound.rx.push(Completion { happened, vector }, None);
         }
+        self.flush_posted(bound);
+    }
+
+    /// Receives that are posted end, and nothing comes into them.
+    pub(super) fn flush_posted(&self, bound: &Bound) {
+        let shared = self.shared();
         // Without it if a peer is stopped who has it: this place is not used again.
         let _held = shared.lock.acquire(self.domain.process.user());
         for (which, kind) in [
@@ -275,12 +282,13 @@ impl Ep {
                     error: failure(Code::FLUSHED),
                     ..Happened::default()
                 };
-                bound.rx.flush(told(happened));
+                let vector = Some(Arc::clone(&bound.vector));
+                bound.rx.flush(Completion { happened, vector });
             }
         }
     }
 
-    fn flush_operations(&self, bound: &Bound) {
+    pub(super) fn flush_operations(&self, bound: &Bound) {
         let mut line = locked(&self.line);
         let ops: Vec<Op> = line.drain().collect();
         drop(line);

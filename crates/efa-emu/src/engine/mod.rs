@@ -16,10 +16,12 @@
 //! | `exec` | what an operation does |
 //! | `unexpected` | messages that come before their receives |
 //! | `receive` | posting and cancelling receives |
+//! | `breakage` | a panic ends an endpoint, not the process and not the thread |
 //! | `device` | the thread that makes progress when nobody calls |
 //! | `text` | what the provider's error numbers mean |
 
 pub(crate) mod address;
+mod breakage;
 pub(crate) mod device;
 pub(crate) mod domain;
 pub(crate) mod endpoint;

@@ -94,7 +94,8 @@ impl Nic {
         }
         if let (PostVerdict::Accept(schedule), Some(bps)) = (&mut verdict, plan.slow_bps()) {
             if kind != OpKind::Recv {
-                schedule.delay_ns += self.wire(process.now_ns(), len, bps);
+                let wire = self.wire(process.now_ns(), len, bps);
+                schedule.delay_ns = schedule.delay_ns.saturating_add(wire);
             }
         }
         let lost = plan.is_lost().then(|| plan.loss());

@@ -49,6 +49,10 @@ impl Ep {
         let process = self.domain.process;
         let stats = self.domain.nic.stats(process);
         let mut line = locked(&self.line);
+        // Asked under the lock, as in `receive`.
+        if self.is_broken() {
+            return Err(e::FI_EOTHER);
+        }
         if line.len() >= self.limits.tx_size {
             // What waits for its doorbell would wait for ever.
             line.ring();

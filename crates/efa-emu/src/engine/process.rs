@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
 use std::time::Instant;
 
 use super::address::Address;
+use super::breakage;
 use super::endpoint::Ep;
 use super::locked;
 use super::nic::Nic;
@@ -186,8 +187,16 @@ impl Process {
 
     /// Helps peers that may not copy by themselves.
     pub(crate) fn serve(&self) {
-        if let Ok(_only_one) = self.serving.try_lock() {
-            relay::serve(&self.segment, self.user);
+        let _only_one = match self.serving.try_lock() {
+            Ok(one) => one,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if breakage::caught(|| relay::serve(&self.segment, self.user)).is_none() {
+            static TOLD: OnceLock<()> = OnceLock::new();
+            TOLD.get_or_init(|| {
+                breakage::tell("copies for peers", "a peer's operation may not end");
+            });
         }
     }
 

@@ -37,9 +37,14 @@ fn never_comes(op: &Op, went: Went) -> bool {
 impl Ep {
     /// Lets operations go that can. Nothing if another thread is at it.
     pub(crate) fn progress(&self) {
-        if self.pending.load(Ordering::Relaxed) == 0 {
-            return;
+        if self.is_broken() {
+            self.end_broken();
+        } else if self.pending.load(Ordering::Relaxed) > 0 {
+            self.contained(Self::advance);
         }
+    }
+
+    fn advance(&self) {
         let mut line = match self.line.try_lock() {
             Ok(line) => line,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -60,7 +65,7 @@ impl Ep {
     fn run(&self, bound: &Bound, line: &mut Line) {
         let now = self.domain.process.now_ns();
         self.run_parked(bound, line, now);
-        let (mut gone, mut bytes, mut index) = (0, 0, 0);
+        let (mut gone, mut bytes, mut index) = (0, 0_u64, 0);
         // Peers to whom an earlier send waits.
         let mut behind: Vec<Address> = Vec::new();
         let posted = line.posted();
@@ -96,7 +101,7 @@ impl Ep {
                 index += 1;
                 continue;
             }
-            bytes += len;
+            bytes = bytes.saturating_add(len);
             gone += 1;
             if let Some(op) = line.remove(index) {
                 self.over(bound, line, op, went, now);

@@ -191,7 +191,7 @@ impl Queue {
             let Some(bound) = endpoint.receives_into(self) else {
                 continue;
             };
-            endpoint.look_after_unexpected();
+            endpoint.contained(Ep::look_after_unexpected);
             let shared = endpoint.shared();
             while state.ready.len() < wanted {
                 let Some(happened) = events::pop(shared) else {

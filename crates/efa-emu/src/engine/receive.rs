@@ -9,6 +9,7 @@ use ofi_sys::errno as e;
 use super::endpoint::Ep;
 use super::locked;
 use super::queue::{Completion, failure};
+use crate::mem::copy::total;
 use crate::mem::events::Happened;
 use crate::mem::receives::{self, Posted, Queue};
 use crate::mem::regions::{self, Use};
@@ -27,10 +28,15 @@ impl Ep {
         if which == Queue::Tagged && self.is_direct() {
             return Err(e::FI_ENOSYS);
         }
+        total(&posted.iov).ok_or(e::FI_EMSGSIZE)?;
         self.check_local(posted)?;
         let process = self.domain.process;
         let stats = self.domain.nic.stats(process);
         let _one = locked(&self.receiving);
+        // Asked under the lock: who flushes the receives of a broken one takes it too.
+        if self.is_broken() {
+            return Err(e::FI_EOTHER);
+        }
         let full = self.receives.load(Ordering::Relaxed) >= self.limits.rx_size as u64;
         if full {
             stats.again.fetch_add(1, Ordering::Relaxed);

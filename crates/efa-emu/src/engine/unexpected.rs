@@ -122,7 +122,7 @@ impl Ep {
 
     /// Looks after receives that came back, and delivers what is due. Nothing if another thread is at it.
     pub(super) fn look_after_unexpected(&self) {
-        if !unexpected::needs_owner(self.shared()) {
+        if self.is_broken() || !unexpected::needs_owner(self.shared()) {
             return;
         }
         let _one = match self.receiving.try_lock() {

@@ -11,10 +11,13 @@ use super::pipe;
 /// A piece of memory: address and length.
 pub(crate) type Piece = (u64, u64);
 
-/// The bytes of a list. `None` if there are more than can be counted.
+/// The bytes of a list. `None` if there are more than can be counted, or a piece ends behind the last
+/// address: no memory is like that.
 pub(crate) fn total(list: &[Piece]) -> Option<u64> {
-    let mut lengths = list.iter().map(|(_, len)| *len);
-    lengths.try_fold(0_u64, u64::checked_add)
+    list.iter().try_fold(0_u64, |sum, (addr, len)| {
+        addr.checked_add(*len)?;
+        sum.checked_add(*len)
+    })
 }
 
 /// Pieces that one call moves, on each side.
@@ -81,7 +84,8 @@ impl<'a> Cursor<'a> {
             };
             if take > 0 {
                 *slot = libc::iovec {
-                    iov_base: pointer(addr + offset),
+                    // A peer's list may say anything: what is no address the kernel refuses.
+                    iov_base: pointer(addr.wrapping_add(offset)),
                     iov_len: usize::try_from(take).unwrap_or(usize::MAX),
                 };
                 count += 1;
@@ -98,7 +102,7 @@ impl<'a> Cursor<'a> {
         let mut offset = self.offset;
         self.rest.iter().find_map(|(addr, len)| {
             let behind = core::mem::take(&mut offset);
-            (*len > behind).then(|| (addr + behind, len - behind))
+            (*len > behind).then(|| (addr.wrapping_add(behind), len - behind))
         })
     }
 }

@@ -201,7 +201,7 @@ fn sub(list: &[Piece], mut skip: u64, mut len: u64) -> Vec<Piece> {
         skip -= behind;
         let take = (size - behind).min(len);
         if take > 0 {
-            result.push((addr + behind, take));
+            result.push((addr.wrapping_add(behind), take));
             len -= take;
         }
     }

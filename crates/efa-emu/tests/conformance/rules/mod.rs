@@ -5,6 +5,7 @@ mod attributes;
 mod ends;
 mod entries;
 mod halts;
+mod lengths;
 mod messages;
 mod options;
 mod order;
@@ -33,6 +34,7 @@ pub(crate) const ALL: &[Rule] = rules! {
         to_itself;
     messages: received not_ready too_long_for_the_receive too_long_for_the_device
         injected_within_limits pieces_of_a_message lengths_without_end cancelled;
+    lengths: lengths_of_one_piece lengths_among_others;
     unexpected: kept_or_announced none_waits_for_another kept_and_too_long kept_within_bounds;
     order: overtaken_but_complete doorbells;
     queues: full_at_its_depth bounded completions_on_demand errors_have_words
