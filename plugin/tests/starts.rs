@@ -21,10 +21,18 @@ const GROUPS: (&str, &str) = ("OFI_NCCL_NIC_GROUPS", "rdmap0s4,rdmap0s5;rdmap0s6
 /// What is about RDMA has to be asked for: the v4 table speaks SENDRECV, and so does one NIC a device.
 const RDMA: (&str, &str) = ("OFI_NCCL_PROTOCOL", "RDMA");
 
+/// In place of a provider: `FI_PROVIDER` is not set.
+const UNSET: &str = "(unset)";
+
+/// A host that is for EFA.
+const P5: (&str, &str) = ("OFI_NCCL_FORCE_PRODUCT_NAME", "p5.48xlarge");
+
 /// All is well, with each protocol and with none chosen.
 const HEALTHY: &[(&str, &[(&str, &str)])] = &[
     ("tcp", &[]),
     ("tcp", &[RDMA, ("OFI_NCCL_FORCE_NUM_RAILS", "4")]),
+    // Who asks for another provider than EFA need not be warned of it.
+    ("tcp", &[P5]),
     ("shm", &[]),
     ("shm", &[RDMA]),
     ("efa", &[]),
@@ -55,6 +63,47 @@ const BROKEN: &[Start<'_>] = &[
         settings: &[],
         ends: "fails",
         texts: &["OFI-E0103", "FI_PROVIDER=nosuch", "fi_info -l"],
+    },
+    // libfabric takes an empty filter as one that nothing passes.
+    Start {
+        provider: "",
+        settings: &[],
+        ends: "fails",
+        texts: &["OFI-E0103", "FI_PROVIDER set and empty", "unset it"],
+    },
+    // A host for EFA where libfabric has none: nothing else in silence, with any protocol.
+    Start {
+        provider: UNSET,
+        settings: &[P5],
+        ends: "fails",
+        texts: &[
+            "OFI-E0115",
+            "p5.48xlarge has 32 EFAs",
+            "set FI_PROVIDER=tcp",
+        ],
+    },
+    Start {
+        provider: UNSET,
+        settings: &[("OFI_NCCL_FORCE_PRODUCT_NAME", "trn1.32xlarge")],
+        ends: "fails",
+        texts: &["OFI-E0115", "trn1.32xlarge has 8 EFAs", "ofi doctor"],
+    },
+    Start {
+        provider: UNSET,
+        settings: &[("OFI_NCCL_FORCE_PRODUCT_NAME", "p4d.24xlarge"), RDMA],
+        ends: "fails",
+        texts: &["OFI-E0115", "p4d.24xlarge has 4 EFAs", "ofi doctor"],
+    },
+    // A filter that lets EFA in, and others too.
+    Start {
+        provider: "^shm",
+        settings: &[P5],
+        ends: "warns",
+        texts: &[
+            "OFI-W0116",
+            "p5.48xlarge has 32 EFAs",
+            "FI_PROVIDER=^shm gave tcp",
+        ],
     },
     // A container without the devices, or another interface than there is.
     Start {
@@ -207,6 +256,9 @@ fn run(plugin: &Path, start: &Start<'_>) {
     let change = |command: &mut Command| {
         // No file tree of an instance: what is nearest to the NICs is this machine's.
         command.env_remove("OFI_NCCL_PROTOCOL");
+        if *provider == UNSET {
+            command.env_remove("FI_PROVIDER");
+        }
         let settings: Vec<_> = settings.collect();
         // Both names at once would be a warning of their own.
         if settings

@@ -59,7 +59,7 @@ pub struct Config {
     pub nic_dup_conns: usize,
     /// libfabric.so.1 to load instead of the system's, or its directory (`LIBFABRIC_PATH`).
     pub libfabric_path: Option<PathBuf>,
-    /// Value of `FI_PROVIDER`, libfabric's own filter; `None` when unset or empty.
+    /// Value of `FI_PROVIDER`, libfabric's own filter, which lets nothing in where it is empty; `None` when unset.
     pub fi_provider: Option<String>,
     /// IP interfaces not to use (`EXCLUDE_TCP_IF`).
     pub exclude_tcp_if: Vec<String>,
@@ -263,7 +263,7 @@ impl Config {
             },
             nic_dup_conns: count(values, Id::NicDupConns),
             libfabric_path: non_empty(values, Id::LibfabricPath).map(PathBuf::from),
-            fi_provider: non_empty(values, Id::FiProvider),
+            fi_provider: values.text(Id::FiProvider).map(str::to_owned),
             exclude_tcp_if: split_list(list),
             use_ipv6_tcp: values.flag(Id::UseIpv6Tcp),
             efa_version_check: !values.flag(Id::DisableEfaVersionCheck),

@@ -101,6 +101,7 @@ pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use platform::nics as instance_nics;
 pub use properties::Properties;
 pub use region::{DmaBuf, MemoryKind};
+pub use select::admits as filter_admits;
 pub use startup::Startup;
 pub use trace::TraceConfig;
 pub use traffic::TrafficClass;

@@ -89,13 +89,7 @@ pub(crate) fn discover(
     startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    let rules = Rules {
-        config,
-        version: Version::of(library),
-        tagged: false,
-        open,
-    };
-    discover_by(&rules, library, startup, log)
+    discover_by((config, false, open), library, startup, log)
 }
 
 /// As [`discover`], for SENDRECV; `open`: RDMA was looked for before.
@@ -105,13 +99,7 @@ pub(crate) fn discover_tagged(
     startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    let rules = Rules {
-        config,
-        version: Version::of(library),
-        tagged: true,
-        open,
-    };
-    discover_by(&rules, library, startup, log)
+    discover_by((config, true, open), library, startup, log)
 }
 
 /// Forgets what libfabric answered: nothing came of it, and who starts again wants to know anew.
@@ -120,14 +108,22 @@ pub(crate) fn forget() {
 }
 
 fn discover_by(
-    rules: &Rules<'_>,
+    (config, tagged, open): (&Config, bool, bool),
     library: &'static Library,
     startup: &mut Startup,
     log: &dyn Log,
 ) -> Result<Vec<Nic>, NetError> {
-    let Rules {
-        config, version, ..
-    } = *rules;
+    let version = Version::of(library);
+    // The user's word goes before what the host is for.
+    let is_free = config.fi_provider.is_none();
+    let for_efa = is_free.then(|| host::for_efa(config)).flatten();
+    let rules = &Rules {
+        config,
+        version,
+        tagged,
+        open,
+        for_efa: for_efa.as_deref(),
+    };
     let mut report = Vec::new();
     let source = &mut Libfabric { library, startup };
     match choose(rules, source, &mut report) {
@@ -141,6 +137,9 @@ fn discover_by(
             }
             if let Some(error) = missing(config, &nics) {
                 warn(log, Subsys::Init, || error);
+            }
+            if provider != filter::EFA {
+                passed_over(config, provider, log);
             }
             Ok(nics)
         }
@@ -171,8 +170,8 @@ struct QueryFailed {
 trait Source {
     type Entry;
 
-    /// Whether it is known that nothing comes of it.
-    fn had_nothing(&self, ask: &Ask) -> bool;
+    /// Whether it is known that nothing comes of it; `of_efa`: nothing that is an EFA.
+    fn had_nothing(&self, ask: &Ask, of_efa: bool) -> bool;
 
     fn query(&mut self, ask: &Ask) -> Result<Vec<Found<Self::Entry>>, QueryFailed>;
 
@@ -192,6 +191,8 @@ struct Rules<'a> {
     tagged: bool,
     /// The other protocol may be asked for after, or was before.
     open: bool,
+    /// Nothing but EFA will do: the user names no provider, and this says what speaks for EFAs.
+    for_efa: Option<&'a str>,
 }
 
 /// The whole decision. `report` gets a line an attempt and a line a rejected entry.
@@ -201,7 +202,8 @@ fn choose<S: Source>(
     report: &mut Vec<String>,
 ) -> Result<Vec<Found<S::Entry>>, NetError> {
     let config = rules.config;
-    let none_for_rdma = rules.tagged && source.had_nothing(&Ask::exact(config));
+    let only_efa = rules.for_efa.is_some();
+    let none_for_rdma = rules.tagged && source.had_nothing(&Ask::exact(config), only_efa);
     for ask in Ask::ladder(config, rules.tagged) {
         // What SENDRECV asks for exactly has all that RDMA does.
         if none_for_rdma && !ask.is_for_everything() {
@@ -214,10 +216,14 @@ fn choose<S: Source>(
             continue;
         }
         match source.query(&ask) {
+            // What others have of all that is asked for, tcp for one, says nothing about the EFAs.
+            Ok(list) if only_efa && !ask.is_for_everything() && !filter::has_efa(&list) => {
+                report.push(format!("tried {ask}: {} entries, none of EFA", list.len()));
+            }
             Ok(list) => {
                 report.push(format!("tried {ask}: {} entries", list.len()));
                 let kept = kept(rules, (source, &ask), list, report);
-                return kept.map_err(|error| about_efa(config, error, report));
+                return kept.map_err(|error| about_efa(rules, error, report));
             }
             Err(failed) if failed.no_data => report.push(format!("tried {ask}: none")),
             Err(failed) => {
@@ -227,7 +233,7 @@ fn choose<S: Source>(
         }
     }
     let error = NetError::new(Code::NoProvider, asked_of(config, rules.version));
-    Err(about_efa(config, error, report))
+    Err(about_efa(rules, error, report))
 }
 
 /// The entries of an answer that can be used, as they are to be used.
@@ -255,7 +261,10 @@ fn kept<S: Source>(
 }
 
 /// With what the host shows of EFAs, where the user may have wanted one and none was listed.
-fn about_efa(config: &Config, error: NetError, report: &[String]) -> NetError {
+fn about_efa(rules: &Rules<'_>, error: NetError, report: &[String]) -> NetError {
+    let Rules {
+        config, for_efa, ..
+    } = *rules;
     let wanted = config.fi_provider.as_deref();
     let wanted = wanted.is_none_or(|provider| provider.contains("efa"));
     let listed = report.iter().any(|line| line.starts_with("  efa "));
@@ -263,8 +272,48 @@ fn about_efa(config: &Config, error: NetError, report: &[String]) -> NetError {
     if !wanted || listed || !about {
         return error;
     }
-    let what = format!("{}; {}", error.what(), host::efas(&config.fs_root));
-    NetError::new(error.code(), what)
+    let (what, shown) = (error.what(), host::efas(&config.fs_root));
+    match for_efa {
+        Some(reason) => NetError::new(Code::NoEfa, format!("{reason}; {what}; {shown}")),
+        None => NetError::new(error.code(), format!("{what}; {shown}")),
+    }
+}
+
+/// Says that the host's EFAs carry nothing: as the user asked, or although `FI_PROVIDER` lets them in.
+fn passed_over(config: &Config, provider: &str, log: &dyn Log) {
+    let Some(reason) = host::for_efa(config) else {
+        return;
+    };
+    let filter = config.fi_provider.as_deref().unwrap_or_default();
+    if admits(filter, filter::EFA) {
+        let shown = host::efas(&config.fs_root);
+        let what = format!("{reason}; FI_PROVIDER={filter} gave {provider}; {shown}");
+        warn(log, Subsys::Init, || {
+            NetError::new(Code::EfaPassedOver, what)
+        });
+    } else {
+        info(log, Subsys::Init, || {
+            format!("{reason}, and no EFA is used: FI_PROVIDER={filter} asks for {provider}")
+        });
+    }
+}
+
+/// Whether libfabric's filter leaves a provider in: names with commas, all but them after `^`, layers after
+/// `;` (`fabric(7)`). An empty one leaves nothing.
+///
+/// ```
+/// assert!(ofi_net::filter_admits("tcp,efa", "efa") && ofi_net::filter_admits("^shm", "efa"));
+/// assert!(!ofi_net::filter_admits("tcp", "efa") && !ofi_net::filter_admits("", "efa"));
+/// ```
+#[must_use]
+pub fn admits(filter: &str, provider: &str) -> bool {
+    let filter = filter.trim();
+    let (list, is_out) = match filter.strip_prefix('^') {
+        Some(list) => (list, true),
+        None => (filter, false),
+    };
+    let mut names = list.split(',').flat_map(|name| name.trim().split(';'));
+    names.any(|name| name == provider) != is_out
 }
 
 /// Takes the entries with `FI_MR_BASIC` when they lack virtual addresses (decision 15): as they are where
@@ -369,7 +418,10 @@ fn heading(rules: &Rules<'_>) -> String {
 }
 
 fn asked_of(config: &Config, version: Version) -> String {
-    match &config.fi_provider {
+    match config.fi_provider.as_deref() {
+        Some("") => format!(
+            "libfabric {version}, FI_PROVIDER set and empty, which keeps every provider out: unset it"
+        ),
         Some(provider) => format!("libfabric {version}, FI_PROVIDER={provider}"),
         None => format!("libfabric {version}, FI_PROVIDER unset"),
     }

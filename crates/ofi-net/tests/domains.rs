@@ -224,7 +224,8 @@ fn sendrecv_by_platform() {
         let config = Config {
             flavour,
             product_name: Some(product.to_owned()),
-            fi_provider: None,
+            // The process has another: unset would be an error on these types.
+            fi_provider: Some("efa".to_owned()),
             protocol: None,
             domain_per_thread: asked,
             ..config(1)

@@ -55,7 +55,11 @@ fn values_reach_their_fields() {
     assert_eq!(config.stall_fail_ms, Some(2000));
     assert!(config.close_messages);
     assert_eq!(config.libfabric_path, Some("/opt/lf/libfabric.so.1".into()));
-    assert_eq!(config.fi_provider, None);
+    assert_eq!(
+        config.fi_provider.as_deref(),
+        Some(""),
+        "libfabric takes it as set"
+    );
 }
 
 #[test]

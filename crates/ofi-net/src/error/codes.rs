@@ -116,6 +116,14 @@ codes! {
     NicsMissing = Warning 114, ENODEV, "this instance has fewer NICs for collectives than its type can have",
         ["it was launched with fewer EFA interfaces than it has network cards", "the container sees a part of /dev/infiniband"],
         "launch it with an EFA interface on each network card (launch template, or pod limits of vpc.amazonaws.com/efa); the job runs on with less bandwidth";
+    /// A host for EFA, where nothing else is taken while the user names no provider (protocol 2h.1).
+    NoEfa = Error 115, ENODEV, "this is a host for EFA, and no EFA can be used",
+        ["this libfabric has no EFA provider (the distribution's is found before the EFA installer's)", "the container has no /dev/infiniband, or this user may not open it", "the instance was launched without EFA interfaces"],
+        "see to the reason above (`ofi doctor` looks for it); to run over TCP all the same, much slower, set FI_PROVIDER=tcp on all ranks (libfabric 1.17: tcp;ofi_rxm)";
+    /// Another provider on a host for EFA, which the user did not ask for in so many words.
+    EfaPassedOver = Warning 116, ENODEV, "this is a host for EFA, and another provider is used",
+        ["FI_PROVIDER lets EFA in, and libfabric lists none: no EFA provider, no device files, or no EFA attached", "FI_PROVIDER lists another provider beside efa"],
+        "set FI_PROVIDER=efa to have an error in its place, or name the other provider alone; the job runs on, much slower";
     /// A parameter that was withdrawn is set.
     DeprecatedParameter = Error 201, EINVAL, "a withdrawn parameter is set",
         ["the environment was written for an older plugin"],

@@ -13,6 +13,9 @@ use super::{Found, Rules};
 use crate::config::Config;
 use crate::error::{Code, NetError};
 
+/// EFA's provider, of both its fabrics.
+pub(super) const EFA: &str = "efa";
+
 /// First libfabric whose EFA provider is used (decision 6).
 const EFA_VERSION_MIN: Version = Version::new(1, 22);
 
@@ -53,7 +56,7 @@ pub(super) fn keep<E>(
     let Rules {
         config, version, ..
     } = *rules;
-    let prefer_efa = prefers_efa(config, &list);
+    let prefer_efa = prefers_efa(rules, &list);
     let total = list.len();
     let mut kept: Vec<Found<E>> = Vec::new();
     let mut seen = HashSet::new();
@@ -86,9 +89,14 @@ pub(super) fn keep<E>(
     Ok(kept)
 }
 
-/// Whether EFA is taken before others: on AWS, while the user names none.
-pub(super) fn prefers_efa<E>(config: &Config, list: &[Found<E>]) -> bool {
-    config.fi_provider.is_none() && list.iter().any(|found| is_efa(&found.candidate))
+/// Whether EFA is taken before others, and nothing in its stead: on AWS, while the user names none.
+pub(super) fn prefers_efa<E>(rules: &Rules<'_>, list: &[Found<E>]) -> bool {
+    let is_free = rules.config.fi_provider.is_none();
+    rules.for_efa.is_some() || (is_free && has_efa(list))
+}
+
+pub(super) fn has_efa<E>(list: &[Found<E>]) -> bool {
+    list.iter().any(|found| is_efa(&found.candidate))
 }
 
 fn explain(report: &mut Vec<String>, candidate: &Candidate, reject: &Reject) {
@@ -105,7 +113,7 @@ fn explain(report: &mut Vec<String>, candidate: &Candidate, reject: &Reject) {
 }
 
 pub(super) fn is_efa(candidate: &Candidate) -> bool {
-    candidate.provider == "efa"
+    candidate.provider == EFA
 }
 
 fn refuse_old_efa(config: &Config, version: Version, entry: &Candidate) -> Result<(), NetError> {
@@ -187,7 +195,7 @@ impl fmt::Display for Reject {
             Self::Lacks(caps) => write!(f, "lacks {caps}"),
             Self::Unordered => f.write_str("messages may overtake each other (no FI_ORDER_SAS)"),
             Self::ThisHostOnly => f.write_str("reaches this host only (no FI_REMOTE_COMM)"),
-            Self::EfaPreferred => f.write_str("EFA is there and FI_PROVIDER names no other"),
+            Self::EfaPreferred => f.write_str("EFA is preferred and FI_PROVIDER names no other"),
             Self::Excluded => f.write_str("excluded by OFI_NCCL_EXCLUDE_TCP_IF"),
             Self::NoAddress => f.write_str("no IP address (is an interface up?)"),
             Self::NotIpv4 => f.write_str("not IPv4, and OFI_NCCL_USE_IPV6_TCP is 0"),

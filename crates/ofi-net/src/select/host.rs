@@ -5,18 +5,50 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ofi_topo::Sysfs;
+use ofi_topo::{Sysfs, Tree};
+
+use crate::config::Config;
+use crate::platform;
 
 /// PCI vendor and devices: 1d0f:efa0 and its kin.
 const VENDOR: u16 = 0x1d0f;
 const EFA: u16 = 0xefa0;
 
+/// What speaks for EFAs on this host (protocol 2h.1 (1)): an instance type that the reference runs over EFA
+/// alone, or EFAs in sysfs. `None`: nothing does.
+pub(super) fn for_efa(config: &Config) -> Option<String> {
+    let product = config.product_name.as_deref().unwrap_or_default();
+    match (platform::nics(product), config.platform()) {
+        (Some(whole), _) => Some(format!("{product} has {whole} EFAs")),
+        (None, Some(_)) => Some(format!("{product} is of a family that runs over EFA")),
+        (None, None) => match seen(&config.fs_root) {
+            0 => None,
+            count => Some(format!("this host shows {count} EFAs")),
+        },
+    }
+}
+
+/// EFAs on PCI; where that cannot be seen, RDMA devices of the names that EFAs have.
+fn seen(root: &Path) -> usize {
+    let tree = Sysfs::new(root).tree().unwrap_or_default();
+    if tree.functions().is_empty() {
+        let all = names(&root.join("sys/class/infiniband"), "");
+        let is_efa = |name: &&String| name.starts_with("rdmap") || name.starts_with("efa_");
+        return all.iter().filter(is_efa).count();
+    }
+    on_pci(&tree)
+}
+
+fn on_pci(tree: &Tree) -> usize {
+    let functions = tree.functions().iter();
+    let efas = functions.filter(|f| f.vendor == VENDOR && f.device & 0xfff0 == EFA);
+    efas.count()
+}
+
 /// One sentence, of what is below `root`.
 pub(super) fn efas(root: &Path) -> String {
     let tree = Sysfs::new(root).tree().unwrap_or_default();
-    let functions = tree.functions().iter();
-    let on_pci = functions.filter(|f| f.vendor == VENDOR && f.device & 0xfff0 == EFA);
-    let on_pci = on_pci.count();
+    let on_pci = on_pci(&tree);
     let with_driver = names(&root.join("sys/class/infiniband"), "").len();
     let devices = root.join("dev/infiniband");
     let nodes = names(&devices, "uverbs");

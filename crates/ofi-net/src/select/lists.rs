@@ -7,6 +7,7 @@ use efa_fabric::{Caps, FabricError, Info, InfoBuf, InfoList, Library, MrMode};
 
 use super::ask::Ask;
 use super::candidate::Candidate;
+use super::filter::EFA;
 use super::{Found, QueryFailed, Source};
 use crate::startup::{Phase, Startup};
 
@@ -44,10 +45,11 @@ impl Libfabric<'_> {
 impl Source for Libfabric<'_> {
     type Entry = InfoBuf;
 
-    fn had_nothing(&self, ask: &Ask) -> bool {
+    fn had_nothing(&self, ask: &Ask, of_efa: bool) -> bool {
         let known = lists();
         let mut known = known.iter();
-        known.any(|(asked, list)| asked == ask && list.is_empty())
+        let counts = |info: &InfoBuf| !of_efa || info.provider_name() == EFA;
+        known.any(|(asked, list)| asked == ask && !list.iter().any(counts))
     }
 
     fn query(&mut self, ask: &Ask) -> Result<Vec<Found<InfoBuf>>, QueryFailed> {

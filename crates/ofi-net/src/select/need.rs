@@ -68,7 +68,7 @@ impl Need {
     /// The best way that an entry of a list is good for, of those that are not passed over for EFA; the last
     /// one where none is, so that the reasons are about the least that is needed.
     pub(super) fn of<E>(rules: &Rules<'_>, list: &[Found<E>]) -> Option<Self> {
-        let only_efa = filter::prefers_efa(rules.config, list);
+        let only_efa = filter::prefers_efa(rules, list);
         let entries = || {
             let all = list.iter().map(|found| &found.candidate);
             all.filter(|entry| !only_efa || filter::is_efa(entry))

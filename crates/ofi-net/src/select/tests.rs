@@ -10,6 +10,7 @@ use crate::error::{Code, NetError};
 use crate::params::Flavour;
 
 mod addresses;
+mod efa_hosts;
 mod needs;
 
 /// What tcp has.
@@ -64,15 +65,16 @@ fn efa(domain: &str, fabric: &str) -> Candidate {
 #[derive(Default)]
 struct Script {
     answers: Vec<Option<Vec<Candidate>>>,
-    /// What was asked, and whether something came.
-    asked: Vec<(Ask, bool)>,
+    /// What was asked, and whether something came, and an EFA.
+    asked: Vec<(Ask, bool, bool)>,
 }
 
 impl Source for Script {
     type Entry = ();
 
-    fn had_nothing(&self, ask: &Ask) -> bool {
-        self.asked.contains(&(*ask, false))
+    fn had_nothing(&self, ask: &Ask, of_efa: bool) -> bool {
+        let mut asked = self.asked.iter();
+        asked.any(|(asked, came, has_efa)| asked == ask && !(if of_efa { *has_efa } else { *came }))
     }
 
     fn query(&mut self, ask: &Ask) -> Result<Vec<Found<()>>, QueryFailed> {
@@ -81,7 +83,9 @@ impl Source for Script {
         } else {
             self.answers.remove(0)
         };
-        self.asked.push((*ask, answer.is_some()));
+        let mut all = answer.iter().flatten();
+        let has_efa = all.any(|entry| entry.provider == "efa");
+        self.asked.push((*ask, answer.is_some(), has_efa));
         let list = answer.ok_or_else(|| QueryFailed {
             no_data: true,
             errno: 61,
@@ -132,18 +136,20 @@ fn look(
         ..Script::default()
     };
     let mut report = Vec::new();
+    let for_efa = super::host::for_efa(config);
     let rules = Rules {
         config,
         version,
         tagged,
         open: false,
+        for_efa: for_efa.as_deref().filter(|_| config.fi_provider.is_none()),
     };
     let chosen = choose(&rules, &mut script, &mut report);
     let chosen = chosen.map(|list| list.into_iter().map(|found| found.candidate).collect());
     let asked = script.asked.iter();
     Outcome {
         chosen,
-        asked: asked.map(|(ask, _)| ask.to_string()).collect(),
+        asked: asked.map(|(ask, ..)| ask.to_string()).collect(),
         report,
     }
 }
@@ -418,7 +424,7 @@ fn a_failed_query_that_is_not_no_data_ends_the_search() {
     impl Source for Broken {
         type Entry = ();
 
-        fn had_nothing(&self, _: &Ask) -> bool {
+        fn had_nothing(&self, _: &Ask, _: bool) -> bool {
             false
         }
 
@@ -444,6 +450,7 @@ fn a_failed_query_that_is_not_no_data_ends_the_search() {
         version: V2_5,
         tagged: false,
         open: false,
+        for_efa: None,
     };
     let chosen = choose(&rules, &mut Broken, &mut Vec::new()).map(|list| list.len());
     let error = chosen.unwrap_err();

@@ -160,8 +160,8 @@ fn efa_that_lacks_something_is_not_silently_another() {
     let error = outcome.chosen.unwrap_err();
     assert_eq!(
         error.what(),
-        "none of 2 fits: 1 (efa a-rdm): lacks FI_RMA; 1 (tcp eth0): EFA is there and FI_PROVIDER names no \
-         other"
+        "none of 2 fits: 1 (efa a-rdm): lacks FI_RMA; 1 (tcp eth0): EFA is preferred and FI_PROVIDER \
+         names no other"
     );
 }
 
@@ -192,6 +192,7 @@ fn a_protocol_that_is_looked_for_second_asks_for_one_list_at_most() {
                 version: V2_5,
                 tagged,
                 open: true,
+                for_efa: None,
             };
             choose(&rules, &mut script, &mut Vec::new()).is_ok()
         });
@@ -199,7 +200,7 @@ fn a_protocol_that_is_looked_for_second_asks_for_one_list_at_most() {
         let mut asked: Vec<String> = script
             .asked
             .iter()
-            .map(|(ask, _)| ask.to_string())
+            .map(|(ask, ..)| ask.to_string())
             .collect();
         // A list that is known is not asked for again, as in `lists.rs`.
         asked.dedup();
