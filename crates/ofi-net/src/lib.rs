@@ -57,6 +57,7 @@ pub mod dump;
 mod early;
 mod efa;
 pub mod error;
+mod expected;
 mod fork;
 mod handle_state;
 mod handle_words;
@@ -97,6 +98,7 @@ mod watch;
 
 pub use config::{Config, DumpConfig, Protocol};
 pub use error::{Code, NetError};
+pub use expected::Expected;
 pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use platform::nics as instance_nics;
 pub use properties::Properties;

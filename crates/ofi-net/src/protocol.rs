@@ -66,7 +66,7 @@ pub(crate) fn discover(
 }
 
 /// What is asked for, by the user or by the instance type.
-fn decided(config: &Config) -> Option<(Protocol, String)> {
+pub(crate) fn decided(config: &Config) -> Option<(Protocol, String)> {
     if let Some(protocol) = config.protocol {
         return Some((protocol, "asked for".to_owned()));
     }

@@ -29,13 +29,11 @@ impl Topology {
     /// The settings do not fit the NICs.
     pub(crate) fn of(config: &Config, nics: &[Nic], log: &dyn Log) -> Result<Self, NetError> {
         let forced = config.force_num_rails.map_or(0, usize::from);
-        if let Some(text) = &config.nic_groups {
-            let rule = Rule::UserGroups(text.parse::<UserGroups>().map_err(refused)?);
+        if config.nic_groups.is_some() {
             let described: Vec<ofi_topo::Nic> = nics.iter().enumerate().map(describe).collect();
-            let grouping = group(&described, &rule).and_then(|made| made.force_rails(forced));
             // The user knows better than the tree what belongs together, and so tells NCCL.
             return Ok(Self {
-                grouping: grouping.map_err(refused)?,
+                grouping: grouped(config, (&described, &Tree::default()), |_| None)?,
                 nccl_file: None,
             });
         }
@@ -43,13 +41,11 @@ impl Topology {
         let described: Vec<ofi_topo::Nic> = (nics.iter().enumerate())
             .map(|numbered| with_guid(config, numbered))
             .collect();
-        let near = group_near(&described, &tree, config.group_by).map_err(refused)?;
         // Of NICs without a place those of one speed are alike; the loopback interface is like none.
-        let joined = near.join_alike(forced, |index| {
+        let grouping = grouped(config, (&described, &tree), |index| {
             let nic = nics.get(index).filter(|nic| !nic.loopback)?;
             nic.pci.is_none().then_some(nic.speed_bps)
-        });
-        let grouping = joined.force_rails(forced).map_err(refused)?;
+        })?;
         for remark in &grouping.remarks {
             tell(remark, (nics, forced), log);
         }
@@ -60,6 +56,27 @@ impl Topology {
             nccl_file,
         })
     }
+}
+
+/// The devices that the settings make of these NICs in this tree; NICs without a place are joined where
+/// `alike` gives the same for them.
+///
+/// # Errors
+/// The settings do not fit the NICs.
+pub(crate) fn grouped(
+    config: &Config,
+    (nics, tree): (&[ofi_topo::Nic], &Tree),
+    alike: impl Fn(usize) -> Option<u64>,
+) -> Result<Grouping, NetError> {
+    let forced = config.force_num_rails.map_or(0, usize::from);
+    let made = match &config.nic_groups {
+        Some(text) => text
+            .parse::<UserGroups>()
+            .and_then(|groups| group(nics, &Rule::UserGroups(groups))),
+        None => group_near(nics, tree, config.group_by).map(|near| near.join_alike(forced, alike)),
+    };
+    made.and_then(|made| made.force_rails(forced))
+        .map_err(|error| NetError::new(Code::Grouping, error.to_string()))
 }
 
 /// Trees by the root that they were read under.
@@ -108,10 +125,6 @@ fn with_guid(config: &Config, (index, nic): (usize, &Nic)) -> ofi_topo::Nic {
         Some(Ok(guid)) => described.with_guid(guid),
         _ => described,
     }
-}
-
-fn refused(error: ofi_topo::TopoError) -> NetError {
-    NetError::new(Code::Grouping, error.to_string())
 }
 
 fn tell(remark: &Remark, (nics, forced): (&[Nic], usize), log: &dyn Log) {

@@ -6,6 +6,7 @@
 mod common;
 mod delays;
 mod errors;
+mod expected;
 mod instances;
 mod limits;
 mod peers;

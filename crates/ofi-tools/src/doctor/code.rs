@@ -149,6 +149,9 @@ codes! {
     IfaceFiltered = 210 Error, "FI_EFA_IFACE names no EFA of this host",
         "unset FI_EFA_IFACE, or name devices of /sys/class/infiniband",
         hides [InitFailed], "ENV-05";
+    FilterEmpty = 211 Error, "FI_PROVIDER is set and empty: libfabric lists no provider at all",
+        "unset it (a script or a job file says FI_PROVIDER= and means: not set)",
+        hides [EfaFiltered, InitFailed], "ENV-20";
     NoEfaAttached = 301 Error, "this instance type has EFAs, and none is attached",
         "launch it with interface type efa in the launch template (pods: the limit vpc.amazonaws.com/efa)",
         hides [InitFailed, EfasMissing, NoDeviceNodes, NoDriver], "TOPO-11, CONN-23";

@@ -1,5 +1,6 @@
 //! The page, and the JSON object.
 
+use ofi_net::{Expected, Protocol};
 use serde::Serialize;
 
 use super::check::topology;
@@ -195,14 +196,13 @@ fn memory(host: &Host) -> String {
 }
 
 fn devices(host: &Host) -> Option<String> {
-    let grouping = topology::groups(host)
-        .ok()
-        .filter(|made| !made.devices.is_empty())?;
-    let rails = grouping.rails_max();
-    Some(format!(
-        "{} devices of up to {rails} rails",
-        grouping.devices.len()
-    ))
+    let made = topology::expected(host)?.ok()?;
+    let Expected { devices, rails, .. } = made;
+    match (devices, made.protocol) {
+        (0, _) => None,
+        (_, Protocol::SendRecv) => Some(format!("{devices} devices of one NIC, over SENDRECV")),
+        (_, Protocol::Rdma) => Some(format!("{devices} devices of up to {rails} rails")),
+    }
 }
 
 fn few(names: Vec<&str>) -> String {

@@ -11,6 +11,14 @@ pub(super) struct Made {
     /// `file:version` that it wants.
     pub(super) wants: Vec<(String, String)>,
     pub(super) runpath: Option<String>,
+    /// It is a program: of a fixed place, or of any (PIE).
+    pub(super) program: Option<Program>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    Fixed,
+    Pie,
 }
 
 #[derive(Default)]
@@ -37,6 +45,9 @@ impl Made {
         }
         if let Some(path) = &self.runpath {
             dynamic.push((29, strings.add(path)));
+        }
+        if self.program == Some(Program::Pie) {
+            dynamic.push((0x6fff_fffb, 0x0800_0001));
         }
         let symbols = self.symbols(&mut strings);
         let defines = self.verdefs(&mut strings);
@@ -78,7 +89,12 @@ impl Made {
     fn head(&self, dynamic: u64, len: u64, body: u64) -> Vec<u8> {
         let mut head = b"\x7fELF\x02\x01\x01".to_vec();
         head.resize(16, 0);
-        for half in [3, self.machine] {
+        let kind = if self.program == Some(Program::Fixed) {
+            2
+        } else {
+            3
+        };
+        for half in [kind, self.machine] {
             head.extend(half.to_le_bytes());
         }
         head.extend(1_u32.to_le_bytes());

@@ -9,7 +9,7 @@
 //! shape p5 [without N]         sysfs of an instance, without its first N NICs
 //! verbs [N]                    device files of the NICs, or of the first N
 //! file PATH TEXT | link PATH TARGET | dir PATH | rm PATH | mode PATH OCTAL
-//! elf PATH [needs=a,b] [exports=a,b] [defines=a,b] [wants=file:version] [runpath=..] [machine=183] [cut=100]
+//! elf PATH [needs=a,b] [exports=a,b] [defines=a,b] [wants=file:version] [runpath=..] [machine=183] [cut=100] [program=pie]
 //! cache NAME=PATH              an entry of /etc/ld.so.cache
 //! ```
 //! In a TEXT `\n` is a new line.
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use ofi_topo::shape::Shape;
 
-use super::elf::Made;
+use super::elf::{Made, Program};
 
 #[derive(Debug)]
 pub(super) struct Fixture {
@@ -200,6 +200,13 @@ impl Fixture {
                 }
                 "runpath" => made.runpath = Some(value.to_owned()),
                 "machine" => made.machine = value.parse().unwrap(),
+                "program" => {
+                    made.program = Some(match value {
+                        "fixed" => Program::Fixed,
+                        "pie" => Program::Pie,
+                        _ => panic!("what is {word:?}?"),
+                    });
+                }
                 "cut" => cut = Some(value.parse().unwrap()),
                 _ => panic!("what is {word:?}?"),
             }

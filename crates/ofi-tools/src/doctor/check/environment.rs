@@ -1,7 +1,7 @@
 //! Variables: ours against the table that the plugin itself reads them by, and the interfaces of NCCL.
 
 use ofi_net::params::{self, Flavour};
-use ofi_net::{Code as NetCode, Config};
+use ofi_net::{Code as NetCode, Config, NetError};
 
 use crate::doctor::code::Code;
 use crate::doctor::facts::{Host, Side};
@@ -15,13 +15,19 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
     found
 }
 
-fn parameters(host: &Host) -> Vec<Finding> {
+/// The settings as the plugin of this side reads them, with what there is to say of them.
+pub(super) fn config(host: &Host) -> (Result<Config, NetError>, Vec<params::Note>) {
     let flavour = match host.side {
         Side::Nccl => Flavour::Nccl,
         Side::Neuron => Flavour::Neuron,
     };
     let (values, mut notes) = params::parse(flavour, host.settings.pairs());
     let config = Config::from_values(&values, &mut notes);
+    (config, notes)
+}
+
+fn parameters(host: &Host) -> Vec<Finding> {
+    let (config, notes) = config(host);
     let told = |code: NetCode| {
         let lines = notes.iter().filter_map(|note| match note {
             params::Note::Warning(error) if error.code() == code => Some(error.what().to_owned()),

@@ -16,6 +16,7 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
         (Code::LibfabricNeeds, Code::LibfabricVersionMissing),
     ));
     found.extend(two_copies(&host.process.libfabrics));
+    found.extend(shut_out(host));
     if host.devices.has_efa() {
         found.extend(for_efa(host));
     }
@@ -81,18 +82,20 @@ fn for_efa(host: &Host) -> Vec<Finding> {
     found
 }
 
-/// libfabric's filter: names with commas, all but them after `^`, layers after `;` (fabric(7)).
+/// libfabric's filter keeps EFA out.
 fn filtered(host: &Host) -> Option<Finding> {
-    let filter = host.settings.filled("FI_PROVIDER")?.trim();
-    let (list, is_out) = match filter.strip_prefix('^') {
-        Some(list) => (list, true),
-        None => (filter, false),
-    };
-    let is_named = list
-        .split(',')
-        .any(|name| name.trim().split(';').any(|part| part == "efa"));
-    (is_named == is_out)
+    let filter = host.settings.value("FI_PROVIDER")?;
+    (!ofi_net::filter_admits(filter, "efa"))
         .then(|| Finding::new(Code::EfaFiltered, [host.settings.show("FI_PROVIDER")]))
+}
+
+/// libfabric takes an empty filter as one that nothing passes, whoever has which NICs.
+fn shut_out(host: &Host) -> Option<Finding> {
+    let filter = host.settings.value("FI_PROVIDER")?;
+    filter.trim().is_empty().then(|| {
+        let line = format!("{}: set, and empty", host.settings.show("FI_PROVIDER"));
+        Finding::new(Code::FilterEmpty, [line])
+    })
 }
 
 fn named_nics(host: &Host) -> Option<Finding> {

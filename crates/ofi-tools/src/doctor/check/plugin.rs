@@ -137,6 +137,10 @@ fn in_file(host: &Host, library: &Library) -> Option<Finding> {
     let at = format!("{} (by {})", library.path.display(), library.via);
     match &library.elf {
         Ok(elf) => no_table(host, library, elf),
+        Err(ElfFault::Program) => Some(
+            Finding::new(Code::PluginNotElf, [format!("{at}: it is a program")])
+                .with_fix("name the plugin (NCCL_NET_PLUGIN=ofi is libnccl-net-ofi.so), and add its directory to LD_LIBRARY_PATH"),
+        ),
         Err(ElfFault::NotElf) => Some(Finding::new(Code::PluginNotElf, [at])),
         Err(fault) => Some(Finding::new(
             Code::PluginCut,
@@ -239,6 +243,7 @@ fn passed_words(passed: &Passed) -> String {
 pub(super) fn fault_words(fault: &ElfFault) -> String {
     match fault {
         ElfFault::NotElf => "it is no shared library".to_owned(),
+        ElfFault::Program => "it is a program".to_owned(),
         ElfFault::Machine(machine) => format!("a library for {}", machine_name(*machine)),
         ElfFault::Cut { wanted, has } => format!("it has {has} bytes of at least {wanted}"),
         ElfFault::Damaged(what) => format!("its {what} makes no sense"),

@@ -1,8 +1,10 @@
 //! Do the NICs make devices that fit each other, and does NCCL get a topology that it takes?
 
+use ofi_net::Expected;
 use ofi_topo::nccl_read::{self, Fault};
-use ofi_topo::{Accelerators, Grouping, Nic, Remark, Rule, UserGroups, group, group_near};
+use ofi_topo::{Grouping, Nic, Remark};
 
+use super::environment;
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
 use crate::doctor::finding::Finding;
@@ -20,15 +22,20 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
         found.push(Finding::new(Code::NoTopology, [line]));
         return found;
     }
-    match groups(host) {
-        Err(why) => found.push(Finding::new(Code::GroupsWrong, [why])),
-        Ok(grouping) => found.extend(uneven(host, &grouping)),
+    match expected(host) {
+        Some(Err(why)) => found.push(Finding::new(Code::GroupsWrong, [why])),
+        Some(Ok(expected)) => {
+            let grouping = expected.grouping.as_ref();
+            found.extend(grouping.and_then(|grouping| uneven(host, grouping)));
+        }
+        None => {}
     }
     found
 }
 
-/// The devices that the plugin would make of this host's EFAs; the error is a line.
-pub(crate) fn groups(host: &Host) -> Result<Grouping, String> {
+/// The devices that the plugin would make of this host's EFAs, by its own functions; the error is a line.
+/// `None`: the settings end the start before.
+pub(crate) fn expected(host: &Host) -> Option<Result<Expected, String>> {
     let nics: Vec<Nic> = host
         .devices
         .efa_nics()
@@ -39,33 +46,10 @@ pub(crate) fn groups(host: &Host) -> Result<Grouping, String> {
             described
         })
         .collect();
-    let settings = &host.settings;
-    let grouping = match settings.filled("OFI_NCCL_NIC_GROUPS") {
-        Some(text) => text
-            .parse::<UserGroups>()
-            .and_then(|groups| group(&nics, &Rule::UserGroups(groups))),
-        None => group_near(&nics, &host.devices.tree, accelerators(host)),
-    };
-    let forced = settings
-        .filled("OFI_NCCL_FORCE_NUM_RAILS")
-        .and_then(|text| text.trim().parse().ok());
-    let grouping = grouping.and_then(|made| made.force_rails(forced.unwrap_or(0)));
-    grouping.map_err(|error| error.to_string().replace('\n', "; "))
-}
-
-fn accelerators(host: &Host) -> Accelerators {
-    match host
-        .settings
-        .value("OFI_NCCL_GROUP_BY")
-        .unwrap_or_default()
-        .trim()
-    {
-        "AMD" => Accelerators::AMD,
-        "NEURON" => Accelerators::NEURON,
-        "ANY" => Accelerators::ANY,
-        "NONE" => Accelerators::NONE,
-        _ => Accelerators::NVIDIA,
-    }
+    let mut config = environment::config(host).0.ok()?;
+    config.product_name = Some(host.devices.product.clone());
+    let expected = Expected::of(&config, &nics, &host.devices.tree);
+    Some(expected.map_err(|error| error.what().replace('\n', "; ")))
 }
 
 fn uneven(host: &Host, grouping: &Grouping) -> Option<Finding> {
@@ -73,10 +57,8 @@ fn uneven(host: &Host, grouping: &Grouping) -> Option<Finding> {
         Remark::Unequal { least, most } => Some((least, most)),
         _ => None,
     })?;
-    let is_forced = host
-        .settings
-        .filled("OFI_NCCL_FORCE_NUM_RAILS")
-        .is_some_and(|n| n.trim() != "0");
+    let config = environment::config(host).0;
+    let is_forced = config.is_ok_and(|config| config.force_num_rails.is_some());
     let names: Vec<&str> = host
         .devices
         .efa_nics()

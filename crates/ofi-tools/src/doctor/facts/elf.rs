@@ -13,6 +13,11 @@ pub(crate) const X86_64: u16 = 62;
 /// `EM_AARCH64`.
 pub(crate) const AARCH64: u16 = 183;
 
+/// `e_type` of what can be shared, and what a program that looks like it has in `DT_FLAGS_1`.
+const ET_DYN: u16 = 3;
+const DT_FLAGS_1: u64 = 0x6fff_fffb;
+const DF_1_PIE: u64 = 0x0800_0000;
+
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 const DT_NEEDED: u64 = 1;
@@ -51,6 +56,8 @@ pub(crate) struct Elf {
 pub(crate) enum ElfFault {
     /// Something else: a script, a text, a file of zeros.
     NotElf,
+    /// A program, which `dlopen(3)` refuses.
+    Program,
     /// A library for another machine (`EM_*`; 0: not even 64 bits).
     Machine(u16),
     /// The file ends before the library does.
@@ -86,9 +93,18 @@ pub(crate) fn read(file: &File, machine: u16) -> Result<Elf, ElfFault> {
     if wanted > size {
         return Err(ElfFault::Cut { wanted, has: size });
     }
-    Dynamic::find(&image, &segments)
-        .and_then(|dynamic| dynamic.library())
-        .ok_or(ElfFault::Damaged("dynamic section"))
+    if u16_at(&head, 16) != Some(ET_DYN) {
+        return Err(ElfFault::Program);
+    }
+    let damaged = ElfFault::Damaged("dynamic section");
+    let dynamic = Dynamic::find(&image, &segments).ok_or_else(|| damaged.clone())?;
+    if dynamic
+        .tag(DT_FLAGS_1)
+        .is_some_and(|flags| flags & DF_1_PIE != 0)
+    {
+        return Err(ElfFault::Program);
+    }
+    dynamic.library().ok_or(damaged)
 }
 
 /// Bytes of a file that is not trusted.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::elf::{AARCH64, X86_64};
+use super::elf::{AARCH64, ElfFault, X86_64};
 use super::ldso::{Library, Loader, Passed, Search, Unmet};
 use super::packages::{self, Packages};
 use super::root::Root;
@@ -30,8 +30,10 @@ const EFA_PROVIDER: &str = "libefa-fi.so";
 /// All of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Libraries {
-    /// A search for each name that is asked for, up to the first that finds something.
+    /// A search for each name that is asked for, up to the first that finds what can be loaded.
     pub(crate) plugin: Vec<Search>,
+    /// Which of them found it.
+    taken: Option<usize>,
     /// What the plugin needs and does not get.
     pub(crate) plugin_unmet: Vec<Unmet>,
     /// Plugins where nobody looks for them.
@@ -68,14 +70,23 @@ impl Libraries {
             Side::Nccl => nccl::files(packages.nccl, settings.value("NCCL_NET_PLUGIN")),
             Side::Neuron => vec![nccl::NEURON_FILE.to_owned()],
         };
-        let mut plugin = Vec::new();
+        let mut plugin: Vec<Search> = Vec::new();
+        let mut taken = None;
         for name in &names {
-            plugin.push(loader.search(name, &asker));
-            if plugin.last().is_some_and(|search| search.found.is_some()) {
+            let search = loader.search(name, &asker);
+            if search
+                .found
+                .as_ref()
+                .is_some_and(|at| ends_search(&loader, at))
+            {
+                taken = Some(plugin.len());
+            }
+            plugin.push(search);
+            if taken.is_some() {
                 break;
             }
         }
-        let found = plugin.iter().find_map(|search| search.found.as_ref());
+        let found = loaded(&plugin, taken);
         let libfabric = libfabric(&loader, settings, found);
         packages.libfabric =
             (libfabric.found.as_ref()).and_then(|at| packages::libfabric(root, at));
@@ -96,19 +107,36 @@ impl Libraries {
                 .map(|at| loader.unmet(at))
                 .unwrap_or_default(),
             elsewhere,
+            taken,
             plugin,
             libfabric,
         }
     }
 
-    /// The plugin that would be loaded.
+    /// The plugin that would be loaded; where none would, the first that was tried.
     pub(crate) fn loaded(&self) -> Option<&Library> {
-        self.plugin.iter().find_map(|search| search.found.as_ref())
+        loaded(&self.plugin, self.taken)
     }
 
     /// Files of the right name that the loader passed over.
     pub(crate) fn passed(&self) -> impl Iterator<Item = &(PathBuf, Passed)> {
         self.plugin.iter().flat_map(|search| &search.passed)
+    }
+}
+
+fn loaded(plugin: &[Search], taken: Option<usize>) -> Option<&Library> {
+    let taken = taken.and_then(|index| plugin.get(index)?.found.as_ref());
+    taken.or_else(|| plugin.iter().find_map(|search| search.found.as_ref()))
+}
+
+/// Whether the loader takes a file, or dies of it: else whoever asks goes on with its next name.
+fn ends_search(loader: &Loader<'_>, library: &Library) -> bool {
+    match &library.elf {
+        Ok(_) => loader.unmet(library).is_empty(),
+        Err(ElfFault::Cut { .. }) => true,
+        Err(ElfFault::NotElf | ElfFault::Program | ElfFault::Machine(_) | ElfFault::Damaged(_)) => {
+            false
+        }
     }
 }
 
