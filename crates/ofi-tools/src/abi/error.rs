@@ -72,6 +72,9 @@ pub(crate) struct CallError {
 }
 
 impl CallError {
+    /// The code of a call that was not made, since the run is over.
+    pub(crate) const STOPPED: i32 = -1;
+
     /// Success or the error of `call`.
     pub(crate) fn check(call: &'static str, code: i32) -> Result<(), Self> {
         if code == 0 {
@@ -93,6 +96,7 @@ pub(crate) const fn name(code: i32) -> &'static str {
         5 => "ncclInvalidUsage",
         6 => "ncclRemoteError",
         7 => "ncclInProgress",
+        CallError::STOPPED => "not called",
         _ => "not a code of this interface",
     }
 }
@@ -104,6 +108,7 @@ const fn meaning(code: i32) -> &'static str {
         3 => "the plugin refused or lost its way",
         4 | 5 => "the plugin does not take these arguments; check --symbol and --flavor",
         6 => "the peer failed or went away; look at the other rank first",
+        CallError::STOPPED => "the run is over",
         _ => "nothing is known about this code",
     }
 }
@@ -111,7 +116,7 @@ const fn meaning(code: i32) -> &'static str {
 /// Where the plugin's own reason is to be read, if it alone knows one.
 fn reason(code: i32, shown: logger::Shown) -> &'static str {
     match (code, shown) {
-        (4..=6, _) => "",
+        (4..=6 | CallError::STOPPED, _) => "",
         (_, logger::Shown::Warnings) => "; the plugin's reason is above; --log info shows more",
         (_, logger::Shown::Everything) => "; what the plugin logged is above",
         (_, logger::Shown::Nothing) => "; --log info shows what the plugin logs",

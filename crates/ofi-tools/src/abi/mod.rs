@@ -13,10 +13,12 @@
 //! ([`region`]), and no pointer of its own is ever dereferenced except its strings.
 
 pub(crate) mod error;
+mod flavor;
 mod library;
 pub(crate) mod logger;
 mod nccl;
 mod neuron;
+mod open;
 mod ops;
 pub(crate) mod plugin;
 pub(crate) mod process;
@@ -28,7 +30,8 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 pub(crate) use error::{AbiError, CallError};
-pub(crate) use plugin::{Device, Flavor, Plugin};
+pub(crate) use flavor::Flavor;
+pub(crate) use plugin::{Device, Plugin};
 pub(crate) use region::Region;
 
 /// The listening end of a connection to come.

@@ -1,15 +1,20 @@
 //! A loaded plugin, called as a collectives library calls it.
 
+use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
 use core::fmt;
 use core::ptr::{NonNull, null, null_mut};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::error::{AbiError, CallError};
+use super::flavor::{Flavor, version_of};
 use super::library::{table_address, text_at};
 use super::logger;
+use super::open::{Open, forget};
 use super::ops::{
     AcceptFn, ConnectFn, FiniFn, IflushFn, InitFn, IrecvFn, IsendFn, ListenFn, Ops, RegMrFn,
 };
@@ -23,52 +28,6 @@ const PTR_HOST: c_int = 1;
 const TAG: c_int = 0x0f1;
 /// No traffic class asked for.
 static CONFIG: CommConfig = CommConfig { traffic_class: -1 };
-
-/// Which world's tables the symbols of a plugin name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Flavor {
-    /// `libnccom-net.so`: Neuron collectives.
-    Neuron,
-    /// `libnccl-net-*.so`: NCCL.
-    Nvidia,
-}
-
-impl Flavor {
-    /// What the file name gives away.
-    pub(crate) fn guess(path: &Path) -> Result<Self, AbiError> {
-        let name = path
-            .file_name()
-            .map(|n| n.to_string_lossy().to_lowercase())
-            .unwrap_or_default();
-        if name.contains("nccom") || name.contains("neuron") {
-            Ok(Self::Neuron)
-        } else if name.contains("nccl") {
-            Ok(Self::Nvidia)
-        } else {
-            Err(AbiError::Flavor {
-                path: path.to_owned(),
-            })
-        }
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Neuron => "neuron",
-            Self::Nvidia => "nvidia",
-        }
-    }
-}
-
-/// The version that a symbol names.
-fn version_of(symbol: &str) -> Result<u32, AbiError> {
-    symbol
-        .rsplit_once("_v")
-        .and_then(|(_, digits)| digits.parse().ok())
-        .ok_or_else(|| AbiError::SymbolName {
-            symbol: symbol.to_owned(),
-        })
-}
 
 /// One device, as the plugin describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -121,9 +80,12 @@ impl fmt::Debug for Handle {
 /// A plugin: loaded once, never unloaded.
 #[derive(Debug)]
 pub(crate) struct Plugin {
-    ops: Ops,
+    pub(super) ops: Ops,
     version: u32,
     context: Opaque,
+    pub(super) open: RefCell<Open>,
+    /// Once it is set, nothing that could go on for long is begun or gone on with.
+    stop: Arc<AtomicBool>,
 }
 
 impl Plugin {
@@ -160,7 +122,23 @@ impl Plugin {
             ops,
             version,
             context: null_mut(),
+            open: RefCell::default(),
+            stop: Arc::default(),
         })
+    }
+
+    /// Has posts, tests, connects and accepts fail once this is set: whoever polls is told so.
+    pub(crate) fn stop_when(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = stop;
+    }
+
+    fn go_on(&self, call: &'static str) -> Result<(), CallError> {
+        let code = if self.stop.load(Ordering::Relaxed) {
+            CallError::STOPPED
+        } else {
+            0
+        };
+        CallError::check(call, code)
     }
 
     /// The name in the table.
@@ -187,11 +165,14 @@ impl Plugin {
                 f(&raw mut self.context, 1, &raw const CONFIG, log, null())
             },
         };
-        Ok(CallError::check("init", code)?)
+        CallError::check("init", code)?;
+        self.open.borrow_mut().is_up = true;
+        Ok(())
     }
 
     /// Tears the plugin down where the version has a function for it.
     pub(crate) fn fini(&mut self) -> Result<(), AbiError> {
+        self.open.borrow_mut().is_up = false;
         let code = match self.ops.fini {
             FiniFn::None => 0,
             // SAFETY: a function of this table (see `init`), which takes no argument.
@@ -253,6 +234,8 @@ impl Plugin {
             ListenFn::Context(f) => unsafe { f(self.context, int(device), at, &raw mut comm) },
         };
         CallError::check("listen", code)?;
+        let made = NonNull::new(comm).map(NonNull::as_ptr);
+        self.open.borrow_mut().listeners.extend(made);
         if let Some(at) = handle.0.0[room..].iter().position(|b| *b != Handle::MARGIN) {
             return Err(AbiError::HandleOverrun {
                 room,
@@ -275,6 +258,7 @@ impl Plugin {
         device: usize,
         handle: &mut Handle,
     ) -> Result<Option<SendComm>, AbiError> {
+        self.go_on("connect")?;
         let (at, dev) = (handle.pointer(), int(device));
         let (mut comm, mut device_handle): (Opaque, Opaque) = (null_mut(), null_mut());
         let (out, extra) = (&raw mut comm, &raw mut device_handle);
@@ -290,11 +274,15 @@ impl Plugin {
             ConnectFn::Context(f) => unsafe { f(self.context, dev, at, out, extra) },
         };
         CallError::check("connect", code)?;
-        Ok(NonNull::new(comm).map(SendComm))
+        let made = NonNull::new(comm);
+        let open = made.map(NonNull::as_ptr);
+        self.open.borrow_mut().senders.extend(open);
+        Ok(made.map(SendComm))
     }
 
     /// One step of accepting: None until a connection is established.
     pub(crate) fn accept(&self, listener: &ListenComm) -> Result<Option<RecvComm>, AbiError> {
+        self.go_on("accept")?;
         let (mut comm, mut device_handle): (Opaque, Opaque) = (null_mut(), null_mut());
         let (at, out, extra) = (listener.0.as_ptr(), &raw mut comm, &raw mut device_handle);
         let code = match self.ops.accept {
@@ -305,7 +293,10 @@ impl Plugin {
             AcceptFn::Device(f) => unsafe { f(at, out, extra) },
         };
         CallError::check("accept", code)?;
-        Ok(NonNull::new(comm).map(RecvComm))
+        let made = NonNull::new(comm);
+        let open = made.map(NonNull::as_ptr);
+        self.open.borrow_mut().receivers.extend(open);
+        Ok(made.map(RecvComm))
     }
 
     pub(crate) fn register_send(&self, c: &SendComm, region: Region) -> Result<Buffer, CallError> {
@@ -327,6 +318,7 @@ impl Plugin {
             RegMrFn::Size(f) => unsafe { f(comm, at, region.len(), PTR_HOST, &raw mut handle) },
         };
         CallError::check("regMr", code)?;
+        self.open.borrow_mut().regions.push((comm, handle));
         Ok(Buffer { region, handle })
     }
 
@@ -339,6 +331,7 @@ impl Plugin {
     }
 
     fn deregister(&self, comm: Opaque, buffer: Buffer) -> Result<Region, CallError> {
+        forget(&mut self.open.borrow_mut().regions, &(comm, buffer.handle));
         // SAFETY: a function of this table (see `init`); the handle came from regMr on this
         // communicator and is given up here, since the buffer is taken by value.
         let code = unsafe { (self.ops.dereg_mr)(comm, buffer.handle) };
@@ -347,18 +340,21 @@ impl Plugin {
     }
 
     pub(crate) fn close_send(&self, comm: SendComm) -> Result<(), CallError> {
+        forget(&mut self.open.borrow_mut().senders, &comm.0.as_ptr());
         // SAFETY: a function of this table (see `init`); the communicator is given up by value.
         let code = unsafe { (self.ops.close_send)(comm.0.as_ptr()) };
         CallError::check("closeSend", code)
     }
 
     pub(crate) fn close_recv(&self, comm: RecvComm) -> Result<(), CallError> {
+        forget(&mut self.open.borrow_mut().receivers, &comm.0.as_ptr());
         // SAFETY: a function of this table (see `init`); the communicator is given up by value.
         let code = unsafe { (self.ops.close_recv)(comm.0.as_ptr()) };
         CallError::check("closeRecv", code)
     }
 
     pub(crate) fn close_listen(&self, comm: ListenComm) -> Result<(), CallError> {
+        forget(&mut self.open.borrow_mut().listeners, &comm.0.as_ptr());
         // SAFETY: a function of this table (see `init`); the communicator is given up by value.
         let code = unsafe { (self.ops.close_listen)(comm.0.as_ptr()) };
         CallError::check("closeListen", code)
@@ -367,6 +363,7 @@ impl Plugin {
 
 impl Net for Plugin {
     fn isend(&self, comm: &SendComm, span: Span<'_>) -> Result<Option<Request>, CallError> {
+        self.go_on("isend")?;
         let mut request = null_mut();
         let out = &raw mut request;
         let at: *mut c_void = span.buffer.region.address(span.at, span.len).cast();
@@ -387,6 +384,7 @@ impl Net for Plugin {
     }
 
     fn irecv(&self, comm: &RecvComm, span: Span<'_>) -> Result<Option<Request>, CallError> {
+        self.go_on("irecv")?;
         // The request is an input too: 0x1 would make completion optional (protocol 2a.1).
         let mut request = null_mut();
         let out = &raw mut request;
@@ -441,6 +439,7 @@ impl Net for Plugin {
     }
 
     fn test(&self, request: &Request) -> Result<Option<usize>, CallError> {
+        self.go_on("test")?;
         let (mut done, mut size): (c_int, c_int) = (0, 0);
         // SAFETY: a function of this table (see `init`); the request was given by the plugin and
         // has not been reported done (its holders drop it then); the others are out-parameters of
@@ -467,21 +466,6 @@ fn int(n: usize) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_family_is_guessed_from_the_file_name_or_asked_for() {
-        let guess = |p: &str| Flavor::guess(Path::new(p));
-        assert_eq!(guess("/x/libnccom-net.so").ok(), Some(Flavor::Neuron));
-        assert_eq!(guess("libnccl-net-ofi.so.1").ok(), Some(Flavor::Nvidia));
-        assert!(guess("/nccl/libother.so").err().is_some());
-    }
-
-    #[test]
-    fn the_version_is_the_number_at_the_end_of_the_symbol() {
-        assert_eq!(version_of("ncclNetPlugin_v12").ok(), Some(12));
-        assert!(version_of("ncclNetPlugin").err().is_some());
-        assert!(version_of("ncclNetPlugin_vx").err().is_some());
-    }
 
     #[test]
     fn a_version_that_no_table_has_is_refused_before_the_file_is_touched() {

@@ -124,6 +124,8 @@ pub(crate) enum Fail {
     NoRails { device: usize },
     #[error("this rank has {ours} rails and the other has {theirs}")]
     Rails { ours: usize, theirs: usize },
+    #[error("the run is over")]
+    Over,
     #[error(transparent)]
     Control(#[from] ControlError),
 }

@@ -24,44 +24,51 @@ pub(crate) fn run(stream: Stream, rank: usize, world: usize, job: String) -> boo
         }
     };
     logger::configure(u32::try_from(rank).unwrap_or(u32::MAX), plan.log.level());
+    let mut loaded = None;
     let worked = match plan.raw {
         Some(wire) => raw::rank::work(&link, &plan, wire),
-        None => work(&link, &plan),
+        None => work(&link, &plan, &mut loaded),
     };
     let result = worked.and_then(|summary| Ok(link.done(summary)?));
     result.unwrap_or_else(|fail| {
         link.failed(fail.to_string());
+        // What is open after this was left open by the plugin, and not by its caller.
+        if let Some(plugin) = &mut loaded {
+            plugin.close_all();
+        }
         false
     })
 }
 
-fn work(link: &Link, plan: &Plan) -> Result<Summary, Fail> {
+/// Leaves the plugin behind, for what is still open in it.
+fn work(link: &Link, plan: &Plan, left: &mut Option<Plugin>) -> Result<Summary, Fail> {
     let (path, symbol, flavor) = plan.plugin_of(link.rank).ok_or(Fail::NoPlugin)?;
     link.board.stage(format!("loading {}", path.display()));
     let start = Instant::now();
     let loaded = Plugin::load(path, symbol, flavor);
-    let mut plugin = loaded.at(|| "load the plugin".to_owned())?;
+    let plugin = left.insert(loaded.at(|| "load the plugin".to_owned())?);
+    plugin.stop_when(link.board.ending());
     link.board.stage("init of the plugin");
     plugin.init().at(|| "init".to_owned())?;
     link.board.stage("reading device properties");
-    let devices = read_devices(&plugin)?;
+    let devices = read_devices(plugin)?;
     let init_ms = start.elapsed().as_secs_f64() * 1e3;
     let chosen = choose(plan, &devices)?;
     let host = hostname();
     let local_ranks = ranks_on(link, &host)?;
     if link.rank == 0 {
-        for line in describe(&plugin, plan, &devices) {
+        for line in describe(plugin, plan, &devices) {
             link.note(line)?;
         }
     }
-    let mut ctx = Context::new(link, plan, &plugin, chosen, local_ranks);
+    let mut ctx = Context::new(link, plan, plugin, chosen, local_ranks);
     for mode in &plan.modes {
         run_mode(&mut ctx, *mode)?;
     }
     link.board.stage("waiting for the others before closing");
     link.barrier()?;
     let connections = u64::try_from(ctx.mesh.ends()).unwrap_or(u64::MAX);
-    ctx.mesh.close(link, &plugin)?;
+    ctx.mesh.close(link, plugin)?;
     let (tally, connect_ms) = (ctx.tally, ctx.mesh.connect_ms);
     let name = plugin.name();
     link.board.stage("fini of the plugin");

@@ -45,6 +45,7 @@ pub(crate) struct Board {
     /// Anything that moved.
     steps: AtomicU64,
     waiting: AtomicBool,
+    ending: Arc<AtomicBool>,
     /// The last pulse seen by [`Board::quiet_for`], and when it was new.
     quiet: Mutex<(u64, Instant)>,
 }
@@ -60,6 +61,7 @@ impl Board {
             gauges: Mutex::default(),
             steps: AtomicU64::new(0),
             waiting: AtomicBool::new(false),
+            ending: Arc::default(),
             quiet: Mutex::new((0, Instant::now())),
         }
     }
@@ -101,6 +103,20 @@ impl Board {
     pub(crate) fn wait_for_others(&self, waiting: bool) {
         self.waiting.store(waiting, Ordering::Relaxed);
         self.step();
+    }
+
+    /// Set once the run is lost: what is open is to be closed now.
+    pub(crate) fn ending(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.ending)
+    }
+
+    /// Whether the run is lost.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn end(&self) {
+        self.ending.store(true, Ordering::Relaxed);
     }
 
     fn waits_for_others(&self) -> bool {

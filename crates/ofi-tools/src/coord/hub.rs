@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::children;
 use super::frame::{Beat, Down, Hello, Up};
+use super::link::CLOSING;
 use super::seat::{self, Event, Seat, State};
 use super::stream::{Address, Listener, notice};
 use crate::bench::plan::Plan;
@@ -14,8 +15,10 @@ use crate::report::out;
 use crate::report::progress::Progress;
 use crate::report::row::{Row, Summary};
 
-/// How long ranks may take to report and end once the run is lost.
+/// How long ranks may take to report once the run is lost.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// How long they may take to end then: to close what they opened, and a bit.
+const ENDING: Duration = CLOSING.saturating_add(Duration::from_secs(1));
 /// How long other ranks may take to fail after the first.
 const GRACE: Duration = Duration::from_millis(400);
 const TICK: Duration = Duration::from_millis(100);
@@ -372,10 +375,13 @@ impl Hub {
         let limit = if good {
             Duration::from_secs(10)
         } else {
-            LAST_WORDS
+            ENDING
         };
+        let since = Instant::now();
         for seat in &mut self.seats {
-            if seat.child.is_some() && wait_for_child(seat, limit).is_none() {
+            if seat.child.is_some()
+                && wait_for_child(seat, limit.saturating_sub(since.elapsed())).is_none()
+            {
                 let Some(child) = seat.child.as_mut() else {
                     continue;
                 };

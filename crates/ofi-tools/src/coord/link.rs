@@ -19,6 +19,8 @@ use crate::report::row::{Row, Summary};
 /// Exit status of a rank that was told to end: the reason is printed elsewhere.
 const TOLD_TO_END: i32 = 1;
 const TICK: Duration = Duration::from_millis(100);
+/// How long a rank that was told to end may take to close what it opened.
+pub(super) const CLOSING: Duration = Duration::from_secs(2);
 
 /// The connection to the hub failed, or made no sense.
 #[derive(Debug, Error)]
@@ -63,14 +65,16 @@ impl Link {
         let writer = Arc::new(Mutex::new(stream));
         let (tx, inbox) = channel();
         let watch = Watch {
+            rank,
             board: Arc::clone(&board),
             writer: Arc::clone(&writer),
         };
         let patience = Duration::from_secs_f64(plan.stall);
         std::thread::Builder::new()
             .name("control".to_owned())
-            .spawn(move || read_frames(reader, &tx, &watch))?;
+            .spawn(move || read_frames(reader, tx, &watch))?;
         let watch = Watch {
+            rank,
             board: Arc::clone(&board),
             writer: Arc::clone(&writer),
         };
@@ -126,13 +130,17 @@ impl Link {
         }
     }
 
-    /// Tells why the rank gives up, and waits to be told to end.
+    /// Tells why the rank gives up, and waits to be told to end: who closes its end before the others are
+    /// told has them fail too. A rank that was told to end has nothing to tell.
     pub(crate) fn failed(&self, why: String) {
+        if self.board.is_ending() {
+            return;
+        }
         if self.send(&Up::Failed(why.clone())).is_err() {
             out::error_line(&format!("rank {}: {why}", self.rank));
             return;
         }
-        // The reader thread ends the process when the hub answers; this is for a hub that does not.
+        // Until the reader thread is told to end, and is no sender any more; or the hub does not answer.
         drop(self.inbox.recv_timeout(Duration::from_secs(10)));
     }
 
@@ -144,6 +152,7 @@ impl Link {
 
 /// What the helper threads share.
 struct Watch {
+    rank: usize,
     board: Arc<Board>,
     writer: Arc<Mutex<Stream>>,
 }
@@ -177,15 +186,15 @@ impl Watch {
     }
 }
 
-/// Passes frames on; answers a bad end with a report and ends the process, wherever the main thread
-/// may be stuck.
-fn read_frames(mut from: Stream, to: &Sender<Down>, watch: &Watch) {
+/// Passes frames on; answers a bad end with a report, and sees to it that the process ends, wherever the
+/// main thread may be stuck.
+fn read_frames(mut from: Stream, to: Sender<Down>, watch: &Watch) {
     loop {
         match receive_down(&mut from) {
             Ok(Down::End { good: false }) => {
                 // The hub may be gone: there is nobody left to tell then.
                 drop(watch.send(&Up::Report(watch.board.report())));
-                process::exit_now(TOLD_TO_END);
+                break;
             }
             Ok(down) => {
                 let last = matches!(down, Down::End { .. });
@@ -193,7 +202,17 @@ fn read_frames(mut from: Stream, to: &Sender<Down>, watch: &Watch) {
                     return;
                 }
             }
-            Err(_) => process::exit_now(TOLD_TO_END),
+            Err(_) => break,
         }
     }
+    watch.board.end();
+    // Who waits for a frame learns that none comes.
+    drop(to);
+    std::thread::sleep(CLOSING);
+    out::error_line(&format!(
+        "ofi perf: rank {} did not close everything within {} s: a call of the plugin has not returned; what counts as open now is no leak",
+        watch.rank,
+        CLOSING.as_secs()
+    ));
+    process::exit_now(TOLD_TO_END);
 }

@@ -214,6 +214,9 @@ impl Rank<'_> {
 
     #[inline]
     fn turn(&mut self) -> Result<(), Fail> {
+        if self.link.board.is_ending() {
+            return Err(Fail::Over);
+        }
         if !self.wires.poll()? && self.plan.yielding == Yield::Always {
             std::thread::yield_now();
         }

@@ -98,6 +98,62 @@ fn a_call_that_never_returns_is_reported_by_the_watch() {
     run.assert_says(3, &["rank 1 has not moved", "rank 1: init of the plugin"]);
 }
 
+/// What each process of a run left open, by the file that it kept: communicators, listeners, regions,
+/// regions that outlived their communicator, and how often it was finalized.
+fn left_open(fault: &str, more: &[&str]) -> (Ran, Vec<String>) {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = perf(&["check", "--messages", "40", "--max-size", "4K"]);
+    command
+        .args(["--ranks", "3", "--env", &format!("1:LOOP_FAULT={fault}")])
+        .args(more)
+        .env("LOOP_OPEN", dir.path());
+    let run = ran(command);
+    let files = std::fs::read_dir(dir.path()).unwrap();
+    let all = files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
+    (run, all.collect())
+}
+
+/// Whoever failed and whoever did not: what a run leaves open is the plugin's, and not its own.
+#[test]
+fn every_rank_closes_what_it_opened_however_the_run_ends() {
+    const CLOSED: &str = "0 0 0 0 1 ";
+    let versions = ["ncclNetPlugin_v6", "ncclNetPlugin_v4"];
+    for (fault, code, symbol) in [
+        ("none", 0, versions[0]),
+        ("flip", 1, versions[0]),
+        ("error", 1, versions[0]),
+        ("size", 1, versions[0]),
+        ("hang", 3, versions[0]),
+        // Its listener has a handle that is too long, and no other rank is further than that.
+        ("handle", 1, versions[1]),
+    ] {
+        let (run, left) = left_open(fault, &["--stall", "2", "--symbol", symbol]);
+        assert_eq!(run.code, Some(code), "{fault}: {run:#?}");
+        let finalized = if symbol == versions[0] { "1 " } else { "0 " };
+        let closed = CLOSED.replace("1 ", finalized);
+        assert_eq!(left, [closed.as_str(); 3], "{fault}: {run:#?}");
+    }
+    // Of the two that a crash leaves behind.
+    let (run, left) = left_open("crash", &[]);
+    let closed = left.iter().filter(|left| *left == CLOSED).count();
+    assert_eq!((run.code, closed), (Some(1), 2), "{left:?} {run:#?}");
+}
+
+#[test]
+fn a_close_that_never_returns_does_not_hold_up_the_end() {
+    let start = Instant::now();
+    let (run, left) = left_open("badclose", &[]);
+    let parts = [
+        "isend returned 2",
+        "message 9",
+        "rank 1 did not close everything",
+    ];
+    run.assert_says(1, &parts);
+    assert!(!run.stderr.contains("rank 0 did not"), "{run:#?}");
+    assert!(left.len() == 3, "{left:?}");
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
 #[test]
 fn a_stopped_rank_is_noticed_by_its_silence() {
     let parts = ["rank 1: no answer (stopped by SIGSTOP"];

@@ -13,7 +13,11 @@
  *   handle    listen writes beyond the handle of v4
  *   stuckinit init never returns
  *   stopinit  the process stops itself in init
+ *   badclose  as error, and closing a communicator never returns
  *   warn      logs a warning through the logger at init
+ *
+ * LOOP_OPEN names a directory in which each process keeps a file, always up to date: what is open (communicators,
+ * listeners, regions), regions that outlived their communicator, and how often it was finalized.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -48,6 +52,7 @@ struct comm {
 	/* in order: the head of the queue is what moves */
 	struct request slot[IN_FLIGHT];
 	unsigned first, last, calls;
+	int regions;
 };
 struct listener {
 	int fd;
@@ -57,6 +62,25 @@ static const char *fault(void)
 {
 	const char *f = getenv("LOOP_FAULT");
 	return f ? f : "";
+}
+
+enum { COMMS, LISTENERS, REGIONS, LATE, FINI, COUNTS };
+static int counts[COUNTS];
+
+static void tally(int what, int by)
+{
+	const char *dir = getenv("LOOP_OPEN");
+	char path[4096];
+	counts[what] += by;
+	if (!dir)
+		return;
+	snprintf(path, sizeof path, "%s/%d", dir, (int)getpid());
+	FILE *f = fopen(path, "w");
+	if (!f)
+		abort();
+	for (int i = 0; i < COUNTS; i++)
+		fprintf(f, "%d ", counts[i]);
+	fclose(f);
 }
 
 static int is(const char *name) { return !strcmp(fault(), name); }
@@ -79,8 +103,8 @@ static int init_context(void **ctx, uint64_t id, void *config, logger_t log, voi
 	*ctx = malloc(1);
 	return init(log);
 }
-static int fini(void) { return OK; }
-static int finalize(void *ctx) { return free(ctx), OK; }
+static int fini(void) { return tally(FINI, 1), OK; }
+static int finalize(void *ctx) { return free(ctx), fini(); }
 
 static int devices(int *n) { return *n = 2, OK; }
 
@@ -127,6 +151,7 @@ static int listen_at(int dev, void *handle, void **out)
 	if (l->fd < 0 || bind(l->fd, (void *)&a, offsetof(struct sockaddr_un, sun_path) + 41) || listen(l->fd, 16))
 		return SYSTEM;
 	*out = l;
+	tally(LISTENERS, 1);
 	return OK;
 }
 static int listen_context(void *c, int d, void *h, void **o) { return (void)c, listen_at(d, h, o); }
@@ -136,6 +161,7 @@ static struct comm *comm_of(int fd, int sending)
 	struct comm *c = calloc(1, sizeof *c);
 	c->fd = fd;
 	c->sending = sending;
+	tally(COMMS, 1);
 	return c;
 }
 
@@ -187,6 +213,7 @@ static int accept_device(void *l, void **o, void **dh) { return (void)dh, accept
 
 /* A handle of its own for each region, so that a wrong one is noticed. */
 struct region {
+	struct comm *comm;
 	char *data;
 	size_t size;
 };
@@ -195,12 +222,22 @@ static int reg(void *comm, void *data, size_t size, int type, void **mh)
 	struct region *r = malloc(sizeof *r);
 	if (!comm || type != 1)
 		return ARGUMENT;
-	*r = (struct region){ data, size };
+	*r = (struct region){ comm, data, size };
 	*mh = r;
+	r->comm->regions++;
+	tally(REGIONS, 1);
 	return OK;
 }
 static int reg_int(void *c, void *d, int size, int t, void **mh) { return reg(c, d, (size_t)size, t, mh); }
-static int dereg(void *comm, void *mh) { return (void)comm, free(mh), OK; }
+static int dereg(void *comm, void *mh)
+{
+	struct region *r = mh;
+	if (r->comm != comm)
+		return ARGUMENT;
+	r->comm->regions--;
+	tally(REGIONS, -1);
+	return free(r), OK;
+}
 
 static int post(struct comm *c, char *data, size_t len, struct region *r, void **out)
 {
@@ -228,7 +265,7 @@ static int isend_size(void *comm, void *data, size_t len, int tag, void *mh, voi
 	if (rc || !*req)
 		return rc;
 	struct request *q = *req;
-	if (q->number == FAULTY && is("error"))
+	if (q->number == FAULTY && (is("error") || is("badclose")))
 		return SYSTEM;
 	if (q->number == FAULTY && is("crash"))
 		*(volatile int *)NULL = 1;
@@ -336,12 +373,19 @@ static int test(void *request, int *done, int *size)
 
 static int close_comm(void *comm)
 {
-	close(((struct comm *)comm)->fd);
-	free(comm);
+	struct comm *c = comm;
+	if (is("badclose"))
+		for (;;)
+			pause();
+	tally(LATE, c->regions);
+	tally(COMMS, -1);
+	close(c->fd);
+	free(c);
 	return OK;
 }
 static int close_listener(void *l)
 {
+	tally(LISTENERS, -1);
 	close(((struct listener *)l)->fd);
 	free(l);
 	return OK;
