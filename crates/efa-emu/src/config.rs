@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::env::VarError;
 use std::path::PathBuf;
 
+use ofi_sys::bindings as b;
 use ofi_sys::consts as c;
 
 use crate::generation::Generation;
@@ -52,13 +53,42 @@ pub(crate) struct Config {
     pub(crate) cq_size: usize,
     /// Only these NICs are shown, by name.
     pub(crate) interfaces: Option<Vec<String>>,
-    /// Capabilities that the NICs do without, as devices and hosts of some kinds do.
-    pub(crate) lacks: u64,
+    /// What the NICs do without, as devices and hosts of some kinds do.
+    pub(crate) lacks: Lacks,
     /// How long an operation to a dead peer takes to fail.
     pub(crate) dead_after: Duration,
 }
 
-/// What can be lacking, by its name in `EFA_EMU_LACKS`.
+/// What there is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lacks {
+    /// Capabilities.
+    pub(crate) caps: u64,
+    /// A kernel or driver that lends memory of devices to NICs by dma-buf.
+    pub(crate) dmabuf: bool,
+    /// GPUs with CUDA.
+    pub(crate) cuda: bool,
+    /// Neuron devices.
+    pub(crate) neuron: bool,
+}
+
+impl Lacks {
+    /// Whether the host has a kind of devices (`FI_HMEM_*`) whose memory NICs reach: of the others none.
+    pub(crate) fn has_devices(&self, iface: b::fi_hmem_iface) -> bool {
+        match iface {
+            b::FI_HMEM_CUDA => !self.cuda,
+            b::FI_HMEM_NEURON => !self.neuron,
+            _ => false,
+        }
+    }
+
+    /// Whether memory of devices is reached at all.
+    pub(crate) const fn has_hmem(&self) -> bool {
+        self.caps & c::FI_HMEM == 0
+    }
+}
+
+/// Capabilities that can be lacking, by their names in `EFA_EMU_LACKS`.
 const LACKING: [(&str, u64); 3] = [
     ("hmem", c::FI_HMEM),
     ("tagged", c::FI_TAGGED),
@@ -121,14 +151,24 @@ impl Config {
     }
 }
 
-fn lacks(lookup: Lookup<'_>) -> Result<u64, String> {
+fn lacks(lookup: Lookup<'_>) -> Result<Lacks, String> {
     let text = lookup("EFA_EMU_LACKS").unwrap_or_default();
-    let mut words = text.split(',').filter(|word| !word.is_empty());
-    words.try_fold(0, |bits, word| {
-        let known = LACKING.iter().find(|(name, _)| *name == word);
-        let known = known.ok_or_else(|| wrong("EFA_EMU_LACKS", word, "hmem, tagged or rma"))?;
-        Ok(bits | known.1)
-    })
+    let mut lacks = Lacks::default();
+    for word in text.split(',').filter(|word| !word.is_empty()) {
+        match word {
+            "dmabuf" => lacks.dmabuf = true,
+            "cuda" => lacks.cuda = true,
+            "neuron" => lacks.neuron = true,
+            _ => {
+                let known = LACKING.iter().find(|(name, _)| *name == word);
+                let expected = "hmem, tagged, rma, dmabuf, cuda or neuron";
+                lacks.caps |= known
+                    .ok_or_else(|| wrong("EFA_EMU_LACKS", word, expected))?
+                    .1;
+            }
+        }
+    }
+    Ok(lacks)
 }
 
 fn wrong(name: &str, value: &str, expected: &str) -> String {
@@ -229,7 +269,7 @@ mod tests {
             ("FI_EFA_IFACE", "a,b"),
             ("FI_EFA_TX_SIZE", "5000"),
             ("FI_EFA_RX_SIZE", "8192"),
-            ("EFA_EMU_LACKS", "hmem,tagged"),
+            ("EFA_EMU_LACKS", "hmem,tagged,dmabuf,cuda"),
         ])
         .unwrap();
         assert_eq!(config.shape.nics().len(), 2);
@@ -237,7 +277,15 @@ mod tests {
         assert_eq!(config.process, "3");
         assert!(!config.direct_copies);
         assert_eq!((config.tx_size, config.rx_size), (5000, 8192));
-        assert_eq!(config.lacks, c::FI_HMEM | c::FI_TAGGED);
+        let lacks = Lacks {
+            caps: c::FI_HMEM | c::FI_TAGGED,
+            dmabuf: true,
+            cuda: true,
+            neuron: false,
+        };
+        assert_eq!(config.lacks, lacks);
+        assert!(!lacks.has_hmem() && lacks.has_devices(b::FI_HMEM_NEURON));
+        assert!(!lacks.has_devices(b::FI_HMEM_CUDA) && !lacks.has_devices(b::FI_HMEM_ZE));
         assert_eq!(config.interfaces.unwrap(), ["a", "b"]);
     }
 

@@ -138,7 +138,7 @@ impl Profile {
                 ..rdm
             },
         };
-        profile.caps &= !config.lacks;
+        profile.caps &= !config.lacks.caps;
         profile
     }
 }

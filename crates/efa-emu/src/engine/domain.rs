@@ -38,15 +38,22 @@ impl Domain {
         }
     }
 
-    /// Registers memory.
+    /// Registers memory that is named by addresses from `base` on, and is for NICs `shift` bytes further
+    /// (wrapping).
     ///
     /// # Errors
     /// A positive errno: the plan refuses, or there are too many regions.
-    pub(crate) fn register(&self, base: u64, len: u64, access: u64) -> Result<Region, i32> {
+    pub(crate) fn register(
+        &self,
+        (base, len): (u64, u64),
+        access: u64,
+        shift: u64,
+    ) -> Result<Region, i32> {
         let revoke_after = self.nic.register(self.process, len)?;
         let spec = Spec {
-            base,
+            base: base.wrapping_add(shift),
             len,
+            shift,
             access,
             domain: self.number,
             revoke_after,

@@ -273,8 +273,9 @@ impl Ep {
         let Some(_announced) = announced else {
             return Err(Went::Waits);
         };
+        let addr = regions::reached(at.segment, op.remote.key, op.remote.addr);
         let wanted = Use {
-            addr: op.remote.addr,
+            addr,
             len: op.len,
             access: match op.kind {
                 Kind::Read => c::FI_REMOTE_READ,
@@ -286,7 +287,7 @@ impl Ep {
         if !regions::allows(at.segment, op.remote.key, &wanted) {
             return Err(Went::Failed(Code::BAD_RKEY));
         }
-        let remote = [(op.remote.addr, op.len)];
+        let remote = [(addr, op.len)];
         let right = relay::Right::Key(op.remote.key);
         match self.copy(op, at, (&remote, right), op.len)? {
             Copied::Done => Ok(()),

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use ofi_sys::errno::{FI_EINVAL, FI_EMSGSIZE};
 
-use super::mr::key_of;
+use super::mr::local;
 use crate::engine::op::IOV;
 use crate::mem::copy::{Piece, total};
 
@@ -24,8 +24,9 @@ impl Memory {
             keys: [None; IOV],
             count: 1,
         };
-        memory.pieces[0] = (buf.expose_provenance() as u64, len as u64);
-        memory.keys[0] = key_of(desc);
+        let (addr, key) = local(buf.expose_provenance() as u64, desc);
+        memory.pieces[0] = (addr, len as u64);
+        memory.keys[0] = key;
         memory
     }
 
@@ -49,15 +50,14 @@ impl Memory {
         for i in 0..count {
             // SAFETY: the caller's promise.
             let piece = unsafe { iov.wrapping_add(i).read() };
-            memory.pieces[i] = (
-                piece.iov_base.expose_provenance() as u64,
-                piece.iov_len as u64,
-            );
-            if !desc.is_null() {
+            let desc = match desc.is_null() {
+                true => core::ptr::null_mut(),
                 // SAFETY: the caller's promise.
-                let desc = unsafe { desc.wrapping_add(i).read() };
-                memory.keys[i] = key_of(desc);
-            }
+                false => unsafe { desc.wrapping_add(i).read() },
+            };
+            let (addr, key) = local(piece.iov_base.expose_provenance() as u64, desc);
+            memory.pieces[i] = (addr, piece.iov_len as u64);
+            memory.keys[i] = key;
         }
         total(memory.pieces()).ok_or(FI_EMSGSIZE)?;
         Ok(memory)

@@ -194,8 +194,12 @@ fn set_flag(ep: &Ep, option: c_int, flag: bool) -> Result<(), c_int> {
             setup.shared_memory = flag;
             Ok(())
         }
-        // There is no CUDA to call.
-        c::FI_OPT_CUDA_API_PERMITTED => Err(e::FI_EINVAL),
+        // fi_endpoint(3): EINVAL without CUDA or a device of it. With one, nothing needs to be called.
+        c::FI_OPT_CUDA_API_PERMITTED => {
+            let lacks = &ep.domain.process.config().lacks;
+            let has_cuda = lacks.has_hmem() && lacks.has_devices(b::FI_HMEM_CUDA);
+            has_cuda.then_some(()).ok_or(e::FI_EINVAL)
+        }
         c::FI_OPT_EFA_USE_DEVICE_RDMA => Ok(()),
         // Bytes land in any order: only "not needed" can be had.
         c::FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use super::lock::Lock;
 
 /// First word of a segment; the digits count the layout's versions.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu04");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu05");
 
 /// Bits of a key that name the slot of its region; the others are its generation.
 pub(crate) const REGION_BITS: u32 = 18;
@@ -76,6 +76,8 @@ pub(crate) struct Region {
     pub(crate) key: AtomicU64,
     pub(crate) base: AtomicU64,
     pub(crate) len: AtomicU64,
+    /// From the addresses by which peers name its bytes to those above, wrapping.
+    pub(crate) shift: AtomicU64,
     /// Access bits of fi_mr(3), all below 2^32.
     pub(crate) access: AtomicU32,
     /// The domain it belongs to.
@@ -250,7 +252,7 @@ pub(crate) struct Relay {
 }
 
 const _: () = {
-    assert!(size_of::<Region>() == 40);
+    assert!(size_of::<Region>() == 48);
     assert!(size_of::<Receive>() == 144);
     assert!(size_of::<Event>() == 80);
     // Sparse, but the address space of 64 peers must hold it.

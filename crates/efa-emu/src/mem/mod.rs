@@ -8,6 +8,7 @@
 //! | `mapping` | creating, finding and cleaning up segments |
 //! | `room` | pages get their room before they are touched |
 //! | `regions` | registered memory, by keys that go stale |
+//! | `device` | memory of an emulated device, which only NICs reach |
 //! | `hazard` | operations that are using a region now |
 //! | `known` | which addresses an address vector has |
 //! | `receives` | posted receives, claimed by senders |
@@ -18,6 +19,7 @@
 //! | `relay` | moving bytes where the system permits no direct copy |
 
 pub(crate) mod copy;
+pub(crate) mod device;
 pub(crate) mod events;
 pub(crate) mod hazard;
 pub(crate) mod known;

@@ -16,8 +16,11 @@ pub(crate) const LIVE: u64 = 1 << 32;
 /// What a region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
+    /// Where its bytes are for NICs.
     pub(crate) base: u64,
     pub(crate) len: u64,
+    /// From the addresses by which they are named to there, wrapping; 0 but for device memory.
+    pub(crate) shift: u64,
     /// Bits of fi_mr(3).
     pub(crate) access: u64,
     pub(crate) domain: u32,
@@ -79,6 +82,7 @@ impl Keys {
         }
         region.base.store(spec.base, Ordering::Relaxed);
         region.len.store(spec.len, Ordering::Relaxed);
+        region.shift.store(spec.shift, Ordering::Relaxed);
         let access = u32::try_from(spec.access & 0xffff_ffff).unwrap_or(0);
         region.access.store(access, Ordering::Relaxed);
         region.domain.store(spec.domain, Ordering::Relaxed);
@@ -119,6 +123,17 @@ impl Keys {
 
 fn index(slot: u32) -> usize {
     usize::try_from(slot).unwrap_or(usize::MAX)
+}
+
+/// Where the byte that a peer names by an address and a key is for NICs. Whether the key is good is for
+/// [`allows`] to say, of the address that this gives.
+pub(crate) fn reached(segment: &Segment, key: u64, addr: u64) -> u64 {
+    let slot = key & (REGIONS as u64 - 1);
+    let region = usize::try_from(slot)
+        .ok()
+        .and_then(|slot| segment.regions.get(slot));
+    let shift = region.map_or(0, |region| region.shift.load(Ordering::Relaxed));
+    addr.wrapping_add(shift)
 }
 
 /// Whether a key allows a use. Who asks must have announced the use ([`hazard::announce`]).

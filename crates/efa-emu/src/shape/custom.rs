@@ -5,6 +5,10 @@ use super::{AMAZON, NIC_CLASS, Shape, ShapeError};
 use ofi_topo::shape::ShapeNic;
 use ofi_topo::{Link, PciAddress, PciFunction, Tree};
 
+/// The PCI device of EFA's first generation; each has its own.
+const FIRST_GENERATION: u16 = 0xefa0;
+/// The generation of NICs that nobody described.
+pub(super) const GENERATION: u16 = 2;
 /// NICs that may be asked for.
 const NICS_MAX: usize = 64;
 /// The first device of a bus that has a NIC; lower ones are the host's own in instances.
@@ -43,6 +47,7 @@ struct Asked {
     places: Vec<Pci>,
     names: Vec<String>,
     product: Option<String>,
+    generation: Option<u16>,
 }
 
 impl Asked {
@@ -61,9 +66,10 @@ impl Asked {
                 self.names = each.collect::<Result<_, _>>()?;
             }
             "product" if !value.is_empty() => self.product = Some(value.to_owned()),
+            "generation" => self.generation = Some(number(value, 9)?),
             _ => {
                 return Err(
-                    "a custom shape has nics=4, speed=100 (Gb/s each), pci=0000:10:1b.0+0000:20:1b.0, names=rdmap0s4+rdmap0s5 and product=p9.large"
+                    "a custom shape has nics=4, speed=100 (Gb/s each), generation=2 (of EFA), pci=0000:10:1b.0+0000:20:1b.0, names=rdmap0s4+rdmap0s5 and product=p9.large"
                         .to_owned(),
                 );
             }
@@ -99,7 +105,13 @@ impl Asked {
         }
         let product = self.product.as_deref().unwrap_or("custom");
         let gbps = self.speed_gbps.unwrap_or(100);
-        Ok(build(("custom", product), gbps, &places, &self.names))
+        let generation = self.generation.unwrap_or(GENERATION);
+        Ok(build(
+            ("custom", product),
+            (gbps, generation),
+            &places,
+            &self.names,
+        ))
     }
 }
 
@@ -107,7 +119,7 @@ impl Asked {
 /// EFAs at such places.
 pub(super) fn build(
     (name, product): (&str, &str),
-    speed_gbps: u64,
+    (speed_gbps, generation): (u64, u16),
     places: &[Pci],
     names: &[String],
 ) -> Shape {
@@ -117,7 +129,8 @@ pub(super) fn build(
         .collect();
     let functions = places.iter().map(|place| {
         let mut nic = PciFunction::new(*place, Vec::new());
-        (nic.class, nic.vendor, nic.device) = (NIC_CLASS, AMAZON, 0xefa1);
+        (nic.class, nic.vendor) = (NIC_CLASS, AMAZON);
+        nic.device = FIRST_GENERATION + generation - 1;
         nic.numa = Some(0);
         nic.link = Link::parse("8.0 GT/s PCIe", "16");
         nic

@@ -77,7 +77,7 @@ impl Shape {
 
     /// The shape of an instance of [`Self::NAMES`] (its product name will do), or `custom:` with
     /// words between commas: `nics=4`, `speed=100` (Gb/s of each), and lists with `+` between, `pci=`
-    /// of addresses and `names=`, and `product=`.
+    /// of addresses and `names=`, `product=`, and `generation=` of EFA (2 unless said).
     ///
     /// ```
     /// use efa_emu_fi::shape::Shape;
@@ -103,7 +103,12 @@ impl Shape {
     #[must_use]
     pub fn simple(nics: usize) -> Self {
         let places = custom::in_a_row(nics.min(64));
-        custom::build(("simple", "emulated"), 100, &places, &[])
+        custom::build(
+            ("simple", "emulated"),
+            (100, custom::GENERATION),
+            &places,
+            &[],
+        )
     }
 
     /// Its name.

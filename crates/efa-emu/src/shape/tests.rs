@@ -65,6 +65,9 @@ fn custom_shapes_are_as_described() {
     let named = shape("custom:names=a+b,pci=0000:10:1b.0+0001:20:1b.1");
     assert_eq!(names(&named), ["a", "b"]);
     assert_eq!(shape("custom:").nics().len(), 1);
+    assert_eq!(shape("custom:").nics()[0].device_id, "0xefa1");
+    let fourth = shape("custom:generation=4");
+    assert_eq!(fourth.nics()[0].device_id, "0xefa3");
     let many = Shape::simple(1000);
     let places: std::collections::HashSet<_> = many.nics().iter().map(|nic| nic.pci).collect();
     assert_eq!((many.nics().len(), places.len()), (64, 64));
@@ -88,6 +91,7 @@ fn shapes_that_make_no_sense_are_refused() {
         ),
         ("custom:names=a/b", "letters"),
         ("custom:nic=3", "nics=4"),
+        ("custom:generation=0", "1 to 9"),
     ] {
         let error = Shape::by_name(text).unwrap_err().to_string();
         assert!(error.contains(says), "{text}: {error}");

@@ -98,6 +98,14 @@ fn a_peer_that_dies_in_the_middle() {
 }
 
 #[test]
+fn hosts_without_some_devices() {
+    let set = [("EFA_EMU_LACKS", "cuda,dmabuf")];
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        with("without_some", fabric, &set);
+    }
+}
+
+#[test]
 fn options_of_each_generation() {
     for generation in ["1.17", "1.18", "1.19", "1.22", "2.1", "2.5"] {
         let set = [("EFA_EMU_GENERATION", generation)];

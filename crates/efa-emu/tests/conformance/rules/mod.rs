@@ -2,6 +2,7 @@
 
 mod access;
 mod attributes;
+mod devices;
 mod ends;
 mod entries;
 mod halts;
@@ -32,6 +33,7 @@ pub(crate) const ALL: &[Rule] = rules! {
     access: written_with_immediate written_in_silence read_back nothing_at_all
         bad_remote_keys bad_local_keys gone_behind_its_region no_regions strangers scattered large
         to_itself;
+    devices: reached_by_nics_alone;
     messages: received not_ready too_long_for_the_receive too_long_for_the_device
         injected_within_limits pieces_of_a_message lengths_without_end cancelled;
     lengths: lengths_of_one_piece lengths_among_others;
@@ -46,6 +48,7 @@ pub(crate) const ALL: &[Rule] = rules! {
 
 /// Those that need a case of their own.
 pub(crate) const EXTRA: &[Rule] = rules! {
+    devices: without_some;
     ends: dead_peer dies_in_the_middle;
     halts: becomes_another_program stopped_anywhere;
     order: a_fixed_program;

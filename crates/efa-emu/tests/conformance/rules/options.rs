@@ -6,7 +6,7 @@ use efa_fabric::{
 
 use crate::side::{Actor, Memory, Side, entry, hints};
 
-fn setup(actor: &Actor<'_>) -> EndpointSetup {
+pub(super) fn setup(actor: &Actor<'_>) -> EndpointSetup {
     let info = entry(&hints(), actor.fabric.name(), 0);
     let fabric = Fabric::open(&info).expect("fabric");
     let domain = Domain::open(&fabric, &info).expect("domain");
@@ -44,6 +44,8 @@ pub(crate) fn what_can_be_switched(actor: &Actor<'_>) {
     assert_eq!(setup.get_bool(BoolOption::EfaEmulatedRead), Ok(Some(false)));
     let shared = setup.set_bool(BoolOption::SharedMemoryPermitted, false);
     assert_eq!(shared, Ok(Some(())));
+    let calls = setup.set_bool(BoolOption::CudaApiPermitted, false);
+    assert_eq!(calls, Ok(Some(())), "nothing needs to be called");
     let in_order = BoolOption::EfaWriteInOrderAligned128;
     assert_eq!(
         setup.set_bool(in_order, true),
