@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The source directory of the programs.
 fn sources() -> PathBuf {
@@ -73,6 +73,31 @@ fn compile(cc: &str, name: &str) -> PathBuf {
     let binary = dir.join(binary);
     std::fs::rename(&fresh, &binary).expect("both names are in the test's directory");
     binary
+}
+
+/// A directory with a driver's library of CUDA that is none (`fakecuda.c`); `None` without a C compiler.
+pub(crate) fn fake_cuda() -> Option<&'static Path> {
+    static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    COMPILED.get_or_init(compile_fake_cuda).as_deref()
+}
+
+fn compile_fake_cuda() -> Option<PathBuf> {
+    let cc = compiler("CC", ["cc", "gcc", "clang"])?;
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let dir = dir.join(concat!(env!("CARGO_PKG_NAME"), "-fakecuda"));
+    std::fs::create_dir_all(&dir).expect("the directory is that of the test");
+    let fresh = dir.join(format!("{}", std::process::id()));
+    let built = Command::new(cc)
+        .args(["-std=gnu11", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra"])
+        .args(["-Werror", "-Wl,-soname,libcuda.so.1", "-o"])
+        .arg(&fresh)
+        .arg(sources().join("fakecuda.c"))
+        .output()
+        .expect("the compiler that was just tried runs");
+    let errors = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "fakecuda.c: {errors}");
+    std::fs::rename(&fresh, dir.join("libcuda.so.1")).expect("both names are in one directory");
+    Some(dir)
 }
 
 /// Compiles a file of assertions about the headers, as C11 and as C++17.

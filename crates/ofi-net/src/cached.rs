@@ -9,8 +9,9 @@
 //! ```
 
 use crate::error::{Code, NetError};
-use crate::region::{Registrar, Registration, Stretch};
+use crate::region::{Registrar, Registration};
 use crate::stats::MemoryCounts;
+use crate::stretch::Stretch;
 use efa_fabric::Access;
 use ofi_pools::mr::{AcquireError, Attr, Handle, Refused, ReleaseError};
 use ofi_pools::{Key, Request, SharedMrCache};

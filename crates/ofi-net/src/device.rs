@@ -6,10 +6,12 @@
 //! listens and sends, and receive communicators are on others (see [`crate::peer_sets`]).
 
 use crate::config::Config;
+use crate::dmabuf::Lesson;
 use crate::domain::{Domain, Plan, Seat};
 use crate::early::{self, Moves};
-use crate::efa;
+use crate::efa::{self, Probed};
 use crate::error::{Code, NetError};
+use crate::gpu;
 use crate::log::Log;
 use crate::owners::{Owner, Owners};
 use crate::peer_sets::PeerSets;
@@ -32,6 +34,8 @@ pub(crate) struct Device {
     index: usize,
     rails: Vec<InfoBuf>,
     properties: Properties,
+    /// What it learned of dma-bufs.
+    lesson: Arc<Lesson>,
     /// The domains of its receive communicators, with an endpoint for each communicator of a peer.
     peer_sets: Mutex<PeerSets>,
     /// Its other domains.
@@ -52,15 +56,18 @@ impl Devices {
     ///
     /// # Errors
     /// What keeps an endpoint from being opened, or RDMA from being used.
-    pub(crate) fn probe(&mut self, config: &Config) -> Result<(), NetError> {
+    pub(crate) fn probe(&mut self, config: &Config, log: &dyn Log) -> Result<(), NetError> {
         let first = self.list.first().and_then(|device| device.rails.first());
-        let Some(first) = first.filter(|info| efa::is_efa(info)) else {
+        let asked = |info: &&InfoBuf| efa::is_efa(info) || gpu::has_to_ask(info, config);
+        let Some(first) = first.filter(asked) else {
             return Ok(());
         };
-        if let Some(bytes) = efa::probe(first, config)? {
-            for device in &mut self.list {
-                device.properties.max_write_inline_bytes = bytes;
-            }
+        let Probed { inline_max, gpu } = efa::probe(first, config)?;
+        gpu.tell((first, config), log);
+        for Device { properties, .. } in &mut self.list {
+            properties.max_write_inline_bytes =
+                inline_max.unwrap_or(properties.max_write_inline_bytes);
+            properties.device_memory &= gpu.memory.is_ok();
         }
         Ok(())
     }
@@ -136,6 +143,7 @@ impl Device {
             index,
             rails,
             properties,
+            lesson: Arc::default(),
             peer_sets: Mutex::default(),
             owners: Owners::new(index),
         })
@@ -162,7 +170,13 @@ impl Device {
         self.rails.len()
     }
 
-    pub(crate) const fn properties(&self) -> &Properties {
+    /// What there is to say of it now.
+    pub(crate) fn properties(&self) -> Properties {
+        self.properties.as_of(&self.lesson)
+    }
+
+    /// What was found of it, without what it learned since.
+    pub(crate) const fn found(&self) -> &Properties {
         &self.properties
     }
 
@@ -234,6 +248,7 @@ impl Device {
             label: &label,
             trace: opening.trace,
             watch: opening.registry.watch(),
+            lesson: &self.lesson,
         };
         let domain = Domain::open(&plan, Arc::clone(opening.log))?;
         if let Some(file) = opening.stats {

@@ -5,14 +5,25 @@
 //! and API >= 1.20, FI_HMEM              -> regMrDmaBuf registers
 //! and a NIC, not an early EFA           -> said in the properties
 //! ```
+//!
+//! All that is no promise: drivers of devices and of NICs have their say when a dma-buf is registered. Where
+//! they say that they take none, a device goes by addresses from then on ([`DmaBufs`]).
 
 use crate::config::Config;
 use crate::efa;
-use efa_fabric::{Caps, Info, Version};
+use crate::error::{Code, NetError};
+use crate::log::{self, Log, Subsys};
+use crate::stretch::{DmaBuf, MemoryKind};
+use core::sync::atomic::{AtomicBool, Ordering};
+use efa_fabric::{Caps, FabricError, Info, Version};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Linux from which drivers export device memory as dma-buf for RDMA.
 const LINUX_MIN: (u32, u32) = (5, 12);
+
+/// `FI_EBADFLAGS`.
+const EBADFLAGS: i32 = ofi_sys::errno::FI_EBADFLAGS;
 
 /// EFA devices on which the reference does not offer it, as PCI device ids.
 const EARLY_EFA: [&str; 3] = ["efa0", "efa1", "efa2"];
@@ -56,6 +67,95 @@ pub(crate) fn is_offered(config: &Config, info: &Info) -> bool {
     }
     .then(|| usable(config, info))
     .is_some_and(|usable| usable.is_ok())
+}
+
+/// What a device learned of dma-bufs; all its domains share it.
+#[derive(Debug, Default)]
+pub(crate) struct Lesson {
+    /// None can be had: addresses are used, and callers are told of no dma-bufs any more.
+    given_up: AtomicBool,
+    /// The log was told that one was refused.
+    told: AtomicBool,
+}
+
+impl Lesson {
+    /// Whether dma-bufs may still work.
+    pub(crate) fn are_tried(&self) -> bool {
+        !self.given_up.load(Ordering::Relaxed)
+    }
+}
+
+/// What becomes of dma-bufs that are refused on a device.
+#[derive(Debug)]
+pub(crate) struct DmaBufs {
+    /// Of the device.
+    pub(crate) lesson: Arc<Lesson>,
+    /// What it is called in the log.
+    pub(crate) label: String,
+    /// Where its one line goes.
+    pub(crate) log: Arc<dyn Log>,
+}
+
+/// What a refusal is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum About {
+    /// Any dma-buf: there is no use in trying another one.
+    All,
+    /// This one, such as of memory of a device that the NIC cannot reach.
+    This,
+    /// The call: its descriptor is none, or there is no room. The address would hide that.
+    Call,
+}
+
+/// By `fi_mr(3)` (EBADFLAGS: the flag is not known; ENOSYS: not supported) and what drivers of devices
+/// and NICs have been seen to give: EOPNOTSUPP and EPROTONOSUPPORT where they lend no memory by dma-buf,
+/// EFAULT where the file was passed over and the address looked at, EINVAL for a file or a range that they
+/// cannot use.
+fn about(errno: i32) -> About {
+    match errno {
+        libc::EOPNOTSUPP
+        | libc::ENOSYS
+        | libc::EPROTONOSUPPORT
+        | libc::ENOPROTOOPT
+        | libc::EFAULT
+        | EBADFLAGS => About::All,
+        libc::EINVAL => About::This,
+        _ => About::Call,
+    }
+}
+
+impl DmaBufs {
+    /// Whether one is worth a try.
+    pub(crate) fn are_tried(&self) -> bool {
+        self.lesson.are_tried()
+    }
+
+    /// One was refused on a rail: whether its memory is to be registered by its address instead. The first
+    /// time that is a line of the log.
+    pub(crate) fn give_up(
+        &self,
+        (dmabuf, kind): (DmaBuf, MemoryKind),
+        rail: usize,
+        error: &FabricError,
+    ) -> bool {
+        let about = about(error.errno().code());
+        // Memory of the host is within every NIC's reach: what is refused is a bad call.
+        if about == About::Call || (about == About::This && kind == MemoryKind::Host) {
+            return false;
+        }
+        if about == About::All {
+            self.lesson.given_up.store(true, Ordering::Relaxed);
+        }
+        if !self.lesson.told.swap(true, Ordering::Relaxed) {
+            log::warn(&*self.log, Subsys::Net, || {
+                let Self { label, .. } = self;
+                let DmaBuf { fd, offset } = dmabuf;
+                let what = format!("{label}: dma-buf {fd}, offset {offset}, rail {rail}: {error}");
+                NetError::new(Code::DmaBufRefused, what)
+            });
+        }
+        true
+    }
 }
 
 fn allowed(config: &Config) -> Result<(), String> {
@@ -117,6 +217,17 @@ mod tests {
             assert_eq!(api_version(&off), Version::new(1, 18));
             assert!(allowed(&off).unwrap_err().contains("DISABLE_DMABUF"));
             std::fs::remove_dir_all(&off.fs_root).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_not_tried_again_and_a_bad_call_is_no_reason() {
+        for errno in [libc::EOPNOTSUPP, libc::ENOSYS, libc::EPROTONOSUPPORT, 260] {
+            assert_eq!(about(errno), About::All, "{errno}");
+        }
+        assert_eq!(about(libc::EINVAL), About::This);
+        for errno in [libc::EBADF, libc::ENOMEM, libc::EAGAIN, libc::EACCES] {
+            assert_eq!(about(errno), About::Call, "{errno}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::clock;
 use crate::config::Config;
 use crate::contexts::Contexts;
-use crate::dmabuf;
+use crate::dmabuf::{self, DmaBufs, Lesson};
 use crate::domain_memory::Memory;
 use crate::dump::{self, DomainFacts};
 use crate::early::{self, Moves};
@@ -25,7 +25,7 @@ use crate::stats::{self, Meter, SeenRails, StatsFile};
 use crate::trace::{Trace, TraceFile};
 use crate::watch::Watch;
 use core::mem;
-use efa_fabric::{Caps, CqEntry, Info};
+use efa_fabric::{CqEntry, Info};
 use ofi_pools::{Freelist, FreelistConfig};
 use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, MAX_RAILS};
 use ofi_rdma::{Base, Dialect as _, Engine, EpName, KeyWidth, Lane};
@@ -58,6 +58,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) trace: Option<&'a Arc<TraceFile>>,
     /// Who is told of stalls and errors.
     pub(crate) watch: &'a Arc<Watch>,
+    /// What the device learned of dma-bufs.
+    pub(crate) lesson: &'a Arc<Lesson>,
 }
 
 impl Domain {
@@ -72,6 +74,7 @@ impl Domain {
             label,
             trace,
             watch,
+            lesson,
         } = *plan;
         let Some(&first) = rails.first() else {
             return Err(NetError::new(
@@ -87,7 +90,13 @@ impl Domain {
         }
         let settings = engine_config(config, first, &opened)?;
         let engine = Engine::new(settings)?;
-        let (mut core, registrar) = assemble(engine, config, first, opened)?;
+        let dmabufs = DmaBufs {
+            lesson: Arc::clone(lesson),
+            label: label.to_owned(),
+            log: Arc::clone(&log),
+        };
+        let registrar = registrar((config, first), &opened, dmabufs)?;
+        let mut core = assemble(engine, (config, first), opened, &registrar)?;
         core.watch = Arc::clone(watch);
         core.port.trace = trace.map(|file| Box::new(Trace::new(Arc::clone(file))));
         core.port.trace_endpoints(first.addr_format());
@@ -216,21 +225,30 @@ fn eager_max(config: &Config, info: &Info) -> Option<u32> {
     config.eager_max.map(|wanted| wanted.min(longest))
 }
 
-fn assemble(
-    engine: Engine,
-    config: &Config,
-    info: &Info,
-    rails: Vec<Rail>,
-) -> Result<(Core, Arc<Registrar>), NetError> {
+fn registrar(
+    (config, info): (&Config, &Info),
+    rails: &[Rail],
+    dmabufs: DmaBufs,
+) -> Result<Arc<Registrar>, NetError> {
+    let reach = rails.iter().map(|rail| rail.data.device_memory);
     let how = Addressing {
         virtual_addresses: info.uses_virtual_addresses(),
         provider_keys: info.provider_chooses_keys(),
-        hmem: info.caps().contains(Caps::HMEM),
+        device_memory: reach.fold(Ok(()), Result::and),
         dmabuf: dmabuf::usable(config, info),
+        dmabufs,
         key_bytes: config.mr_key_size,
     };
     let fi_domains = rails.iter().map(|rail| rail.fi_domain.clone()).collect();
-    let registrar = Arc::new(Registrar::new(fi_domains, how)?);
+    Ok(Arc::new(Registrar::new(fi_domains, how)?))
+}
+
+fn assemble(
+    engine: Engine,
+    (config, info): (&Config, &Info),
+    rails: Vec<Rail>,
+    registrar: &Arc<Registrar>,
+) -> Result<Core, NetError> {
     let internal =
         |e: ofi_pools::freelist::ConfigError| NetError::new(Code::Internal, e.to_string());
     let (limits, page) = (limits(config, info, &engine), page_bytes());
@@ -251,7 +269,7 @@ fn assemble(
     let contexts = Contexts::new().map_err(|errno| {
         NetError::new(Code::Internal, "no address space for operation contexts").with_errno(errno)
     })?;
-    let flush_page = Slab::new(&registrar, page, FLUSH_PAGE)?;
+    let flush_page = Slab::new(registrar, page, FLUSH_PAGE)?;
     let mut cqs = Vec::with_capacity(rails.len());
     let mut lanes = [const { None }; Lane::COUNT_MAX];
     for (index, rail) in (0..).zip(rails) {
@@ -267,7 +285,7 @@ fn assemble(
         regions,
         contexts,
         flush_page,
-        registrar: Arc::clone(&registrar),
+        registrar: Arc::clone(registrar),
         notes: Vec::new(),
         trace: None,
         seen: SeenRails::default(),
@@ -276,7 +294,7 @@ fn assemble(
         .cq_read_count
         .unwrap_or(BATCH_DEFAULT)
         .clamp(1, BATCH_MAX);
-    let core = Core {
+    Ok(Core {
         engine,
         port,
         cqs,
@@ -290,8 +308,7 @@ fn assemble(
         pace: Pace::default(),
         watch: Arc::default(),
         poison: None,
-    };
-    Ok((core, registrar))
+    })
 }
 
 fn place(lanes: &mut [Option<LaneEnd>; Lane::COUNT_MAX], lane: Lane, opened: Option<Opened>) {

@@ -1,9 +1,10 @@
 //! What is EFA's own (decision 15): options that other providers do not have, or crash on.
 
-use crate::config::Config;
+use crate::config::{Config, Protocol};
 use crate::error::{Code, NetError};
+use crate::gpu::{self, Answers, Reach};
 use efa_fabric::{
-    BoolOption, Caps, Domain, Endpoint, EndpointSetup, Fabric, FabricError, Info, SizeOption,
+    BoolOption, Domain, Endpoint, EndpointSetup, Fabric, FabricError, Info, SizeOption,
 };
 
 /// Whether an entry is of the EFA provider, real or emulated.
@@ -19,44 +20,76 @@ pub(crate) fn inject_max(info: &Info) -> Option<usize> {
     is_efa(info).then(|| info.inject_size())
 }
 
+/// What only an endpoint tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probed {
+    /// Bytes of an inline one-sided write; `None`: as many as of a message.
+    pub(crate) inline_max: Option<usize>,
+    /// Of accelerators.
+    pub(crate) gpu: Answers,
+}
+
 /// Opens an endpoint of a NIC for RDMA and closes it, which is the only way to learn whether it can be
 /// used, and how long an inline one-sided write may be: EFA takes fewer bytes by a write than by a message,
 /// and says how many of an endpoint only (`FI_OPT_INJECT_RMA_SIZE`, `fi_endpoint(3)`, from libfabric 1.22
-/// on). `None`: as long as by a message. The reference tries an endpoint at init too (protocol 2d.1).
+/// on). The reference tries an endpoint at init too (protocol 2d.1).
 ///
-/// Nobody else needs it: their endpoints know no such option (tcp, net and shm of 1.17, 1.22 and 2.5 asked).
+/// Nobody else needs it but for device memory: their endpoints know no such option (tcp, net and shm of
+/// 1.17, 1.22 and 2.5 asked).
 ///
 /// # Errors
 /// [`Code::DeviceOpen`] with the provider's number and text; what [`prepare`] refuses.
 ///
 /// # Costs
 /// An endpoint opened and closed.
-pub(crate) fn probe(info: &Info, config: &Config) -> Result<Option<usize>, NetError> {
+pub(crate) fn probe(info: &Info, config: &Config) -> Result<Probed, NetError> {
+    with_endpoint(info, |setup| {
+        let gpu = prepare(setup, info, config)?;
+        let inline_max = match is_efa(info) {
+            true => setup.get_size(SizeOption::InjectRmaSize)?,
+            false => None,
+        };
+        Ok(Probed { inline_max, gpu })
+    })
+}
+
+/// Asks an endpoint that is opened for that alone.
+///
+/// # Errors
+/// [`Code::DeviceOpen`] with the provider's number and text; those of `ask`.
+pub(crate) fn with_endpoint<R>(
+    info: &Info,
+    ask: impl FnOnce(&EndpointSetup) -> Result<R, NetError>,
+) -> Result<R, NetError> {
     let failed = |error: FabricError| {
         NetError::fabric(Code::DeviceOpen, &error).context(info.domain_name().to_owned())
     };
     let fabric = Fabric::open(info).map_err(failed)?;
     let domain = Domain::open(&fabric, info).map_err(failed)?;
     let setup = Endpoint::open(&domain, info).map_err(failed)?;
-    prepare(&setup, info, config)?;
-    setup.get_size(SizeOption::InjectRmaSize).map_err(failed)
+    ask(&setup)
 }
 
 /// Sets the options of an endpoint that is not enabled yet, and checks what the protocol builds on
-/// (protocol 2h.5, "endpoint hook").
+/// (protocol 2h.5, "endpoint hook"). What it says of accelerators.
 ///
 /// # Errors
 /// What the provider says to a value it should know; writes that are emulated by messages; no device
 /// memory on an instance type that has it.
-pub(crate) fn prepare(setup: &EndpointSetup, info: &Info, config: &Config) -> Result<(), NetError> {
+pub(crate) fn prepare(
+    setup: &EndpointSetup,
+    info: &Info,
+    config: &Config,
+) -> Result<Answers, NetError> {
+    let answers = gpu::prepare(setup, (info, config), Protocol::Rdma);
     if is_efa(info) {
         let emulated = setup.get_bool(BoolOption::EfaEmulatedWrite)?;
-        let hmem = info.caps().contains(Caps::HMEM);
-        if let Some(why) = refusal(config, emulated, hmem) {
+        if let Some(why) = refusal(config, emulated, answers.memory) {
             return Err(NetError::new(Code::DeviceOpen, why).with_errno(libc::EINVAL));
         }
     }
-    avoid_shared_memory(setup, info)
+    avoid_shared_memory(setup, info)?;
+    Ok(answers)
 }
 
 /// Trap 27: with the shared-memory path, flushes and eager copies through our own address would prove
@@ -74,7 +107,7 @@ pub(crate) fn avoid_shared_memory(setup: &EndpointSetup, info: &Info) -> Result<
 
 /// Why an EFA endpoint is refused, if it is. `emulated`: whether writes are; `None` where the provider
 /// does not say, which is no answer that the reference takes.
-fn refusal(config: &Config, emulated: Option<bool>, hmem: bool) -> Option<String> {
+fn refusal(config: &Config, emulated: Option<bool>, memory: Reach) -> Option<String> {
     if config.native_rdma_check && emulated != Some(false) {
         let said = match emulated {
             Some(_) => "this device writes by messages",
@@ -86,13 +119,12 @@ fn refusal(config: &Config, emulated: Option<bool>, hmem: bool) -> Option<String
         ));
     }
     let platform = config.platform().filter(|platform| platform.gdr_required)?;
-    (config.gdr_required_check && !hmem).then(|| {
-        format!(
-            "the provider has no FI_HMEM, and {} has device memory: check the drivers of EFA and of the \
-             accelerators, or set OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK=1",
-            platform.family
-        )
-    })
+    let why = memory.err().filter(|_| config.gdr_required_check)?;
+    Some(format!(
+        "{why}, and {} has device memory: check the drivers of EFA and of the accelerators, or set \
+         OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK=1",
+        platform.family
+    ))
 }
 
 #[cfg(test)]
@@ -112,11 +144,11 @@ mod tests {
             config(&[]),
             config(&[("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK", "1")]),
         );
-        assert_eq!(refusal(&checked, Some(false), true), None);
+        assert_eq!(refusal(&checked, Some(false), Ok(())), None);
         for emulated in [Some(true), None] {
-            let why = refusal(&checked, emulated, true).unwrap();
+            let why = refusal(&checked, emulated, Ok(())).unwrap();
             assert!(why.contains("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK"), "{why}");
-            assert_eq!(refusal(&unchecked, emulated, true), None);
+            assert_eq!(refusal(&unchecked, emulated, Ok(())), None);
         }
     }
 
@@ -127,7 +159,7 @@ mod tests {
                 ("OFI_NCCL_FORCE_PRODUCT_NAME", product),
                 ("OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK", disabled),
             ]);
-            refusal(&config, Some(false), false)
+            refusal(&config, Some(false), Err("no"))
         };
         assert!(on("trn1.32xlarge", "0").unwrap().contains("trn1"));
         assert_eq!(on("trn1.32xlarge", "1"), None);

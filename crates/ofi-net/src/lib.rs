@@ -28,7 +28,8 @@
 //! | `contexts` | from a completion's context back to the operation |
 //! | `peers` | address vectors, each name once |
 //! | `domain_memory`, `cached` | the caller's memory in a domain; found again |
-//! | `region`, `regions`, `dmabuf`, `slab`, `pages` | memory: registered, numbered, by dma-buf, our own, mapped |
+//! | `stretch`, `region`, `regions`, `slab`, `pages` | memory: to register, registered, numbered, our own, mapped |
+//! | `gpu`, `cuda`, `dmabuf` | memory of devices: within reach or not, of which device, by dma-buf |
 //! | `handle_words`, `handle_state` | the words callers hold; the state bytes of a connection handle |
 //! | `protocol`, `sendrecv` | which protocol; the one on tagged messages, over the same parts |
 //! | `efa`, `quirks` | what one provider, or an old libfabric, needs |
@@ -49,6 +50,7 @@ mod cached;
 mod clock;
 pub mod config;
 mod contexts;
+mod cuda;
 mod device;
 mod dmabuf;
 mod domain;
@@ -59,6 +61,7 @@ mod efa;
 pub mod error;
 mod expected;
 mod fork;
+mod gpu;
 mod handle_state;
 mod handle_words;
 mod locked;
@@ -86,6 +89,7 @@ mod sendrecv;
 mod slab;
 mod startup;
 mod stats;
+mod stretch;
 mod sync;
 mod teardown;
 mod thread;
@@ -102,9 +106,9 @@ pub use expected::Expected;
 pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use platform::nics as instance_nics;
 pub use properties::Properties;
-pub use region::{DmaBuf, MemoryKind};
 pub use select::admits as filter_admits;
 pub use startup::Startup;
+pub use stretch::{DmaBuf, MemoryKind};
 pub use trace::TraceConfig;
 pub use traffic::TrafficClass;
 pub use transport::{LocalMemory, RemoteMemory, Transport};

@@ -4,6 +4,7 @@
 use crate::config::Config;
 use crate::efa;
 use crate::error::{Code, NetError};
+use crate::gpu::Reach;
 use crate::peers::{Peers, Shape};
 use crate::rail::LaneEnd;
 use efa_fabric::{
@@ -33,6 +34,8 @@ struct On<'a> {
 pub(crate) struct Opened {
     pub(crate) end: LaneEnd,
     pub(crate) name: EpName,
+    /// Device memory, as far as this endpoint goes.
+    pub(crate) device_memory: Reach,
 }
 
 /// Opens one rail.
@@ -140,7 +143,7 @@ fn try_endpoint(on: &On<'_>, info: &Info) -> Result<Opened, NetError> {
     let av = Av::open(fi_domain)?;
     setup.bind_cq(cq, CqBind::TRANSMIT | CqBind::RECV)?;
     setup.bind_av(&av)?;
-    efa::prepare(&setup, info, config)?;
+    let device_memory = efa::prepare(&setup, info, config)?.memory;
     let endpoint = setup
         .enable()
         .map_err(|failed| NetError::from(failed.error))?;
@@ -167,5 +170,6 @@ fn try_endpoint(on: &On<'_>, info: &Info) -> Result<Opened, NetError> {
             inject_max,
         },
         name,
+        device_memory,
     })
 }

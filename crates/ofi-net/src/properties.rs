@@ -7,7 +7,7 @@ use std::path::Path;
 use ofi_topo::{PciAddress, Sysfs};
 
 use crate::config::Config;
-use crate::dmabuf;
+use crate::dmabuf::{self, Lesson};
 use crate::select::Nic;
 
 /// Communicators a device can have: ids on the wire have 18 bits (protocol 2c.1).
@@ -31,7 +31,7 @@ pub struct Properties {
     pub guid: u64,
     /// Memory of accelerators can be registered.
     pub device_memory: bool,
-    /// Memory can be registered by dma-buf.
+    /// Memory can be registered by dma-buf: until the kernel or a driver says that it cannot after all.
     pub dmabuf: bool,
     /// A registration serves every communicator of the device.
     pub reg_is_global: bool,
@@ -79,6 +79,14 @@ impl Properties {
             max_mr_key_bytes: leader.key_bytes,
             rma_supported: nics.iter().all(|nic| nic.virtual_addresses),
         })
+    }
+
+    /// The same, after what the device learned.
+    pub(crate) fn as_of(&self, lesson: &Lesson) -> Self {
+        Self {
+            dmabuf: self.dmabuf && self.device_memory && lesson.are_tried(),
+            ..self.clone()
+        }
     }
 }
 

@@ -55,9 +55,13 @@ pub(crate) fn discover(
         watch,
     };
     let (mut found, why) = finder.find().inspect_err(|_| select::forget())?;
-    if let Found::Rdma(devices) = &mut found {
-        startup.time(Phase::Devices, || devices.probe(config))?;
-    }
+    startup.time(Phase::Devices, || match &mut found {
+        Found::Rdma(devices) => devices.probe(config, &**log),
+        Found::SendRecv(other) => {
+            other.probe(config);
+            Ok(())
+        }
+    })?;
     log::info(&**log, Subsys::Init, || {
         let protocol = found.protocol();
         format!("protocol {protocol}: {why}; peers have to speak it too (OFI_NCCL_PROTOCOL)")

@@ -21,12 +21,13 @@
 
 use crate::contexts::{Contexts, Owner};
 use crate::peers::{Peers, Unresolved};
-use crate::region::{MemoryKind, RegionView, Registrar};
+use crate::region::{RegionView, Registrar};
 use crate::regions::{FLUSH_REGION, Regions};
 use crate::report::Note;
 use crate::rx::{Arrived, Receives};
 use crate::slab::{SEND_SLAB, Slab, SlabSource};
 use crate::stats::{SeenRails, of_rail};
+use crate::stretch::MemoryKind;
 use crate::trace::Trace;
 use efa_fabric::{
     Context2, Endpoint, FabricError, PeerAddr as FiAddr, Posted, Sink, Source, Target,

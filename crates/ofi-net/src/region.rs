@@ -7,8 +7,11 @@
 //!
 //! Nothing here takes the lock of the transport's domain: providers may take a second for a region.
 
+use crate::dmabuf::DmaBufs;
 use crate::error::{Code, NetError};
-use efa_fabric::{Access, Desc, Dmabuf, Domain, Endpoint, Memory, Mr, MrRequest};
+use crate::gpu::Reach;
+use crate::stretch::{DmaBuf, MemoryKind, Stretch};
+use efa_fabric::{Access, Desc, Domain, Endpoint, FabricError, Memory, Mr, MrRequest};
 use ofi_pools::IdPool;
 use ofi_rdma::limits::MAX_RAILS;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,60 +26,6 @@ pub(crate) const USER_ACCESS: Access = Access::SEND
     .union(Access::REMOTE_WRITE);
 
 const _: () = assert!(USER_ACCESS.bits() == 0x3F00);
-
-/// Kinds of memory that can be registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MemoryKind {
-    /// Ordinary memory of this process.
-    Host,
-    /// Memory of a Neuron device, mapped into this process (`FI_HMEM_NEURON`).
-    Neuron,
-}
-
-impl MemoryKind {
-    const fn memory(self) -> Memory {
-        match self {
-            Self::Host => Memory::Host,
-            // Protocol 2g.1: the device is not named.
-            Self::Neuron => Memory::Neuron(-1),
-        }
-    }
-}
-
-/// A dma-buf that memory lies in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DmaBuf {
-    /// Its file descriptor.
-    pub fd: i32,
-    /// Where the memory begins in it, bytes.
-    pub offset: u64,
-}
-
-/// A stretch of memory to register.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
-    pub(crate) start: *const u8,
-    pub(crate) bytes: usize,
-    pub(crate) kind: MemoryKind,
-    pub(crate) dmabuf: Option<DmaBuf>,
-}
-
-impl Stretch {
-    /// Ordinary memory by its address, which the cache may share with its neighbours (trap 23).
-    pub(crate) fn is_plain(&self) -> bool {
-        self.kind == MemoryKind::Host && self.dmabuf.is_none()
-    }
-
-    /// Ordinary memory.
-    pub(crate) const fn host(start: *const u8, bytes: usize) -> Self {
-        Self {
-            start,
-            bytes,
-            kind: MemoryKind::Host,
-            dmabuf: None,
-        }
-    }
-}
 
 /// Keys that we choose, where the provider does not (protocol 2g.2).
 #[derive(Debug)]
@@ -110,22 +59,25 @@ impl Drop for Key {
 pub(crate) struct Registrar {
     domains: Vec<Domain>,
     virtual_addresses: bool,
-    hmem: bool,
+    device_memory: Reach,
     dmabuf: Result<(), String>,
+    dmabufs: DmaBufs,
     keys: Option<Arc<Keys>>,
 }
 
 /// How the rails of a device want memory registered; the same for all, as they are of one provider.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Addressing {
     /// Remote addresses are virtual addresses (`FI_MR_VIRT_ADDR`).
     pub(crate) virtual_addresses: bool,
     /// The provider chooses keys (`FI_MR_PROV_KEY`).
     pub(crate) provider_keys: bool,
-    /// Device memory can be registered (`FI_HMEM`).
-    pub(crate) hmem: bool,
+    /// Device memory can be registered, or why not.
+    pub(crate) device_memory: Reach,
     /// Memory can be registered by dma-buf, or why not.
     pub(crate) dmabuf: Result<(), String>,
+    /// What becomes of a dma-buf that is refused all the same.
+    pub(crate) dmabufs: DmaBufs,
     /// Bytes of the keys that we choose, 1..=4.
     pub(crate) key_bytes: u8,
 }
@@ -143,20 +95,23 @@ impl Registrar {
         };
         let Addressing {
             virtual_addresses,
-            hmem,
+            device_memory,
             dmabuf,
+            dmabufs,
             ..
         } = how;
         Ok(Self {
             domains,
             virtual_addresses,
-            hmem,
+            device_memory,
             dmabuf,
+            dmabufs,
             keys,
         })
     }
 
-    /// Registers `stretch` with every rail; on failure with none.
+    /// Registers `stretch` with every rail; on failure with none. Memory in a dma-buf goes by its address
+    /// where dma-bufs turn out not to work ([`DmaBufs`]).
     ///
     /// # Errors
     /// The provider's, naming the rail; no free key; a kind of memory that the provider cannot use.
@@ -170,31 +125,58 @@ impl Registrar {
         access: Access,
     ) -> Result<Registration, NetError> {
         self.check(stretch)?;
+        let memory = stretch.kind.memory(stretch.start)?;
         let key = self.keys.as_ref().map(take_key).transpose()?;
-        let requested = key.as_ref().map_or(0, |key| u64::from(key.raw));
+        let by_address = stretch.by_address();
+        let tried = stretch.dmabuf.filter(|_| self.dmabufs.are_tried());
+        let as_asked = if tried.is_some() { stretch } else { by_address };
+        // SAFETY: the caller's promise.
+        let first = unsafe { self.with_rails((as_asked, memory), access, key.as_ref()) };
+        let (used, mrs) = match (first, tried) {
+            (Err((rail, error)), Some(dmabuf))
+                if self.dmabufs.give_up((dmabuf, stretch.kind), rail, &error) =>
+            {
+                // SAFETY: the caller's promise.
+                let second = unsafe { self.with_rails((by_address, memory), access, key.as_ref()) };
+                (by_address, second)
+            }
+            (first, _) => (as_asked, first),
+        };
+        let mrs = mrs.map_err(|(rail, error)| refused(rail, used, &error))?;
+        let view = view_of(&mrs, used, !self.virtual_addresses);
+        Ok(Registration {
+            mrs,
+            _key: key,
+            view,
+        })
+    }
+
+    /// One region on each rail, or none, and which rail refused.
+    ///
+    /// # Safety
+    /// That of [`Registrar::register`].
+    unsafe fn with_rails(
+        &self,
+        (stretch, memory): (Stretch, Memory),
+        access: Access,
+        key: Option<&Key>,
+    ) -> Result<Vec<Mr>, (usize, FabricError)> {
         let mut mrs = Vec::with_capacity(self.domains.len());
         for (rail, domain) in self.domains.iter().enumerate() {
             let request = MrRequest {
                 addr: stretch.start,
                 len: stretch.bytes,
                 access,
-                requested_key: requested,
-                memory: stretch.kind.memory(),
-                dmabuf: stretch
-                    .dmabuf
-                    .map(|DmaBuf { fd, offset }| Dmabuf { fd, offset }),
+                requested_key: key.map_or(0, |key| u64::from(key.raw)),
+                memory,
+                dmabuf: stretch.dmabuf.map(Into::into),
             };
             // SAFETY: the caller's promise is the one that is asked for here; what was registered
             // so far is closed by the drop of `mrs` on the way out.
             let registered = unsafe { Mr::register(domain, &request) };
-            mrs.push(registered.map_err(|error| refused(rail, stretch, &error))?);
+            mrs.push(registered.map_err(|error| (rail, error))?);
         }
-        let view = view_of(&mrs, stretch, !self.virtual_addresses);
-        Ok(Registration {
-            mrs,
-            _key: key,
-            view,
-        })
+        Ok(mrs)
     }
 }
 
@@ -202,8 +184,8 @@ impl Registrar {
     /// What can be refused without asking the provider.
     fn check(&self, stretch: Stretch) -> Result<(), NetError> {
         let kind = stretch.kind;
-        if kind != MemoryKind::Host && !self.hmem {
-            let what = format!("{kind:?} memory, and this provider has no FI_HMEM");
+        if let (MemoryKind::Cuda | MemoryKind::Neuron, Err(why)) = (kind, self.device_memory) {
+            let what = format!("{kind:?} memory: {why}");
             return Err(NetError::new(Code::MemoryKind, what));
         }
         match (stretch.dmabuf, &self.dmabuf) {
@@ -246,7 +228,7 @@ fn take_key(keys: &Arc<Keys>) -> Result<Key, NetError> {
 }
 
 #[cold]
-fn refused(rail: usize, stretch: Stretch, error: &efa_fabric::FabricError) -> NetError {
+fn refused(rail: usize, stretch: Stretch, error: &FabricError) -> NetError {
     let Stretch {
         start, bytes, kind, ..
     } = stretch;

@@ -3,7 +3,8 @@
 
 use crate::error::{Code, NetError};
 use crate::pages::Pages;
-use crate::region::{RegionView, Registrar, Registration, Stretch};
+use crate::region::{RegionView, Registrar, Registration};
+use crate::stretch::Stretch;
 use efa_fabric::{Access, Endpoint};
 use ofi_pools::freelist::NotCovered;
 use ofi_pools::{Block, BlockSource};

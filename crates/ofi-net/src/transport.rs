@@ -149,7 +149,7 @@ impl Transport {
                 .iter()
                 .map(|device| {
                     let rails = device.infos().iter().map(name).collect();
-                    (device.properties().name.clone(), rails)
+                    (device.found().name.clone(), rails)
                 })
                 .collect(),
         };
@@ -179,7 +179,7 @@ impl Transport {
     ///
     /// # Errors
     /// An index beyond [`Transport::devices`]; in the child of a fork.
-    pub fn properties(&self, dev: usize) -> Result<&Properties, NetError> {
+    pub fn properties(&self, dev: usize) -> Result<Properties, NetError> {
         self.alive()?;
         match &*self.sendrecv {
             Some(other) => other.properties(dev),

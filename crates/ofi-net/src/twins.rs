@@ -7,8 +7,8 @@
 use crate::domain_memory::{self, MemoryCore, MemoryDomain, gone};
 use crate::error::{Code, NetError};
 use crate::handle_words::MrWord;
-use crate::region::Stretch;
 use crate::registry::Seat;
+use crate::stretch::Stretch;
 use core::ptr::with_exposed_provenance;
 use ofi_pools::Key;
 use std::collections::HashMap;

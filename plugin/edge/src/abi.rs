@@ -20,9 +20,11 @@ pub const REMOTE_ERROR: NcclResult = 6;
 
 /// Memory of the host.
 pub const PTR_HOST: c_int = 0x1;
-/// Memory of a CUDA device.
+/// Memory of a CUDA device (NCCL).
 pub const PTR_CUDA: c_int = 0x2;
-/// Memory of a Neuron device.
+/// Memory can be registered by dma-buf (NCCL): a bit of ptrSupport, and no type.
+pub const PTR_DMABUF: c_int = 0x4;
+/// Memory of a Neuron device (Neuron).
 pub const PTR_NEURON: c_int = 0x4;
 
 /// What a caller writes into `*request` of irecv to say that it does not need to know when the data

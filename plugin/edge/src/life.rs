@@ -99,17 +99,18 @@ pub struct DeviceView {
 pub fn properties(dev: c_int) -> Result<DeviceView, Fail> {
     instance::with(|instance| {
         let properties = instance.transport.properties(device(dev)?)?;
-        Ok(view(dev, properties, instance.flavour))
+        Ok(view(dev, &properties, instance.flavour))
     })
 }
 
 fn view(index: c_int, properties: &Properties, flavour: Flavour) -> DeviceView {
     let int = |n: u64| c_int::try_from(n).unwrap_or(c_int::MAX);
-    // What `memory::register` takes. CUDA memory it does not, so NCCL is not told of any, nor of
-    // dma-bufs, which it uses for nothing else: it then stages through memory of the host.
+    // What `memory::register` takes (protocol 2a.4).
     let device_bits = match flavour {
-        Flavour::Neuron if properties.device_memory => abi::PTR_NEURON,
-        Flavour::Neuron | Flavour::Nccl => 0,
+        _ if !properties.device_memory => 0,
+        Flavour::Neuron => abi::PTR_NEURON,
+        Flavour::Nccl if properties.dmabuf => abi::PTR_CUDA | abi::PTR_DMABUF,
+        Flavour::Nccl => abi::PTR_CUDA,
     };
     DeviceView {
         name: strings::intern(&properties.name),
@@ -146,7 +147,7 @@ pub(crate) fn device(dev: c_int) -> Result<usize, Fail> {
 #[cfg(test)]
 mod tests {
     use super::{Flavour, Properties, view};
-    use crate::abi::{PTR_HOST, PTR_NEURON};
+    use crate::abi::{PTR_CUDA, PTR_DMABUF, PTR_HOST, PTR_NEURON};
 
     #[test]
     fn memory_that_cannot_be_registered_is_not_offered() {
@@ -168,12 +169,19 @@ mod tests {
             rma_supported: true,
         };
         let support = |properties: &Properties, flavour| view(0, properties, flavour).ptr_support;
-        assert_eq!(support(&properties, Flavour::Nccl), PTR_HOST);
+        let all = PTR_HOST | PTR_CUDA | PTR_DMABUF;
+        assert_eq!(support(&properties, Flavour::Nccl), all);
         assert_eq!(support(&properties, Flavour::Neuron), PTR_HOST | PTR_NEURON);
+        let by_address = Properties {
+            dmabuf: false,
+            ..properties.clone()
+        };
+        assert_eq!(support(&by_address, Flavour::Nccl), PTR_HOST | PTR_CUDA);
         let plain = Properties {
             device_memory: false,
             ..properties
         };
         assert_eq!(support(&plain, Flavour::Neuron), PTR_HOST);
+        assert_eq!(support(&plain, Flavour::Nccl), PTR_HOST);
     }
 }

@@ -45,8 +45,9 @@ impl Buffer {
 /// writes.
 ///
 /// # Errors
-/// NULL (3), a listen communicator (3), a type that is not in ptrSupport (3), a dma-buf where there
-/// is no way to use one (2), not initialised (4), what the provider says.
+/// NULL (3), a listen communicator (3), a type that is not in ptrSupport (3), memory that is not of the type
+/// (3) or without CUDA to tell (2), a dma-buf where there is no way to use one (2), not initialised (4), what
+/// the provider says.
 pub unsafe fn register(
     comm: *mut c_void,
     buffer: Buffer,
@@ -77,11 +78,12 @@ pub unsafe fn register(
 fn kind_of(kind: c_int, flavour: Flavour) -> Result<MemoryKind, Fail> {
     match (kind, flavour) {
         (abi::PTR_HOST, _) => Ok(MemoryKind::Host),
+        (abi::PTR_CUDA, Flavour::Nccl) => Ok(MemoryKind::Cuda),
         (abi::PTR_NEURON, Flavour::Neuron) => Ok(MemoryKind::Neuron),
         _ => {
-            let whose = match kind {
-                abi::PTR_CUDA => " (CUDA)",
-                abi::PTR_NEURON => " (Neuron)",
+            let whose = match (kind, flavour) {
+                (abi::PTR_CUDA, _) => " (CUDA)",
+                (abi::PTR_DMABUF, Flavour::Nccl) => " (dma-buf, which is no type: regMrDmaBuf)",
                 _ => "",
             };
             let what = format!("memory of type {kind:#x}{whose}");

@@ -8,6 +8,8 @@
 
 use std::path::PathBuf;
 
+#[path = "../../tests/devices.rs"]
+mod devices;
 #[path = "../../tests/harness.rs"]
 mod harness;
 #[path = "../../tests/starts.rs"]
@@ -51,6 +53,26 @@ fn bytes_arrive_over_sendrecv() {
 #[test]
 fn bytes_arrive_over_four_rails() {
     run("pair", &["12", "10"], &[("OFI_NCCL_FORCE_NUM_RAILS", "4")]);
+}
+
+#[test]
+fn memory_of_a_gpu_is_sent_and_received_and_never_touched() {
+    devices::messages(&plugin(), &["6", "12"]);
+}
+
+#[test]
+fn a_dma_buf_that_is_refused_goes_by_its_address_with_one_warning() {
+    devices::fall_back(&plugin(), "8");
+}
+
+#[test]
+fn where_there_is_no_cuda_its_memory_is_refused_with_a_code() {
+    let sendrecv = ("OFI_NCCL_PROTOCOL", "SENDRECV");
+    devices::none(&plugin(), "9");
+    devices::run(&plugin(), &["9", "nocuda"], false, &[]);
+    let lacks = ("EFA_EMU_LACKS", "cuda");
+    devices::run(&plugin(), &["9", "nodevice"], true, &[lacks]);
+    devices::run(&plugin(), &["9", "nodevice"], true, &[lacks, sendrecv]);
 }
 
 #[test]

@@ -7,6 +7,8 @@
 
 use std::path::PathBuf;
 
+#[path = "../../tests/devices.rs"]
+mod devices;
 #[path = "../../tests/harness.rs"]
 mod harness;
 #[path = "../../tests/starts.rs"]
@@ -37,6 +39,21 @@ const SHORT: [(&str, &str); 2] = [
 #[test]
 fn the_headers_are_the_tables_of_the_protocol_in_c_and_in_cxx() {
     harness::check_header_layout("layout");
+}
+
+#[test]
+fn memory_of_a_neuron_device_is_sent_and_received_and_never_touched() {
+    devices::messages(&plugin(), &["5", "6"]);
+}
+
+#[test]
+fn a_dma_buf_that_is_refused_goes_by_its_address_with_one_warning() {
+    devices::fall_back(&plugin(), "6");
+}
+
+#[test]
+fn where_there_is_no_device_its_memory_is_refused_with_a_code() {
+    devices::none(&plugin(), "6");
 }
 
 #[test]

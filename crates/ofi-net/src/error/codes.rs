@@ -216,6 +216,18 @@ codes! {
     MemoryKind = Error 312, EINVAL, "this type of memory cannot be used",
         ["ptrSupport of getProperties was not looked at", "the provider has no FI_HMEM"],
         "register memory of a type in ptrSupport";
+    /// `libcuda.so.1` is not there.
+    NoCuda = Error 316, ENOSYS, "there is no CUDA to tell whose memory it is",
+        ["a program without CUDA passes memory as CUDA's", "the container has no driver of NVIDIA (libcuda.so.1)"],
+        "register memory of the host as such; give the container the driver (docker: --gpus all)";
+    /// CUDA does not know an address.
+    NotCudaMemory = Error 317, EINVAL, "CUDA does not know this memory",
+        ["memory of the host was passed as CUDA's", "the buffer was freed"],
+        "pass the type of memory that the buffer has";
+    /// A dma-buf is refused by provider or kernel, and its address taken.
+    DmaBufRefused = Warning 318, ENOTSUP, "a dma-buf was refused, and memory is registered by its address instead",
+        ["the driver of the accelerator or of the NIC lends no memory by dma-buf", "the kernel was built without it (CONFIG_PCI_P2PDMA, CONFIG_DMABUF_MOVE_NOTIFY)"],
+        "update the drivers; nothing, if registration by address works (nvidia_peermem or efa_nv_peermem is loaded); OFI_NCCL_DISABLE_DMABUF=1 never tries";
     /// A panic, caught at the C edge.
     Panicked = Error 313, EINVAL, "the plugin met a state that it believed impossible",
         ["a bug in this plugin"],

@@ -3,7 +3,9 @@
 
 use super::domain::{Domain, Seat};
 use crate::config::Config;
+use crate::dmabuf::{DmaBufs, Lesson};
 use crate::error::{Code, NetError};
+use crate::gpu;
 use crate::handle_words::DOMAINS_MAX;
 use crate::log::Log;
 use crate::owners::{Owner, Owners};
@@ -24,6 +26,7 @@ pub(crate) struct Device {
     index: usize,
     info: InfoBuf,
     properties: Properties,
+    lesson: Arc<Lesson>,
     owners: Owners,
 }
 
@@ -82,6 +85,7 @@ impl Device {
         };
         // Protocol 2a.4, SENDRECV.
         properties.reg_is_global = false;
+        properties.device_memory = gpu::promised(&nic.info).is_ok();
         properties.rma_supported = false;
         properties.max_comms = tags.max().min(i32::MAX.unsigned_abs());
         properties.max_write_inline_bytes = nic.info.inject_size();
@@ -89,6 +93,7 @@ impl Device {
             index,
             info: nic.info.dup()?,
             properties,
+            lesson: Arc::default(),
             owners: Owners::new(index),
         })
     }
@@ -103,8 +108,19 @@ impl Device {
         &self.info
     }
 
-    pub(crate) const fn properties(&self) -> &Properties {
+    /// What there is to say of it now.
+    pub(crate) fn properties(&self) -> Properties {
+        self.properties.as_of(&self.lesson)
+    }
+
+    /// What was found of it, without what it learned since.
+    pub(crate) const fn found(&self) -> &Properties {
         &self.properties
+    }
+
+    /// An endpoint said that it does not reach memory of devices.
+    pub(crate) fn lose_device_memory(&mut self) {
+        self.properties.device_memory = false;
     }
 
     /// The domain that the calling thread listens and connects with, opened now if there is none.
@@ -134,8 +150,13 @@ impl Device {
         if let Some(class) = class {
             info.set_traffic_class(class.value());
         }
-        let says = (Arc::clone(opening.log), opening.registry.watch());
-        let domain = Domain::open(&info, opening.config, &label, says)?;
+        let dmabufs = DmaBufs {
+            lesson: Arc::clone(&self.lesson),
+            label: label.clone(),
+            log: Arc::clone(opening.log),
+        };
+        let watch = opening.registry.watch();
+        let domain = Domain::open(&info, opening.config, (dmabufs, watch))?;
         if let Some(class) = class {
             Said::granted(&label, class, &**opening.log);
             opening.registry.link();

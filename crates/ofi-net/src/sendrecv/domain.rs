@@ -4,12 +4,13 @@
 use super::port::Port;
 use super::progress::Core;
 use crate::clock::{self, Deadline};
-use crate::config::Config;
+use crate::config::{Config, Protocol};
+use crate::dmabuf::{self, DmaBufs};
 use crate::domain_memory::Memory;
 use crate::dump::{self, DomainFacts};
 use crate::error::{Code, NetError};
+use crate::gpu::Reach;
 use crate::locked::Locked;
-use crate::log::Log;
 use crate::open::queue_refused;
 use crate::pace::Pace;
 use crate::pages::page_bytes;
@@ -23,7 +24,7 @@ use crate::slab::{FLUSH_PAGE, Slab};
 use crate::stats::{self, Meter, SeenRails, StatsFile};
 use crate::trace::{Trace, TraceFile};
 use crate::watch::Watch;
-use crate::{contexts::Contexts, dmabuf, efa};
+use crate::{contexts::Contexts, efa, gpu};
 use core::mem;
 use core::mem::ManuallyDrop;
 use efa_fabric::{
@@ -58,18 +59,19 @@ pub(crate) type Seat = registry::Seat<Domain>;
 pub(crate) type Domain = Locked<Core>;
 
 impl Domain {
-    /// Opens the endpoint and makes the engine; on failure everything opened is closed again.
+    /// Opens the endpoint and makes the engine; on failure everything opened is closed again. What the
+    /// domain is called in the log, and its log, are those of `dmabufs`.
     ///
     /// # Errors
     /// The call that failed.
     pub(crate) fn open(
         info: &Info,
         config: &Config,
-        label: &str,
-        (log, watch): (Arc<dyn Log>, &Arc<Watch>),
+        (dmabufs, watch): (DmaBufs, &Arc<Watch>),
     ) -> Result<Self, NetError> {
-        let opened = open_core(info, config);
-        let (mut core, registrar) = opened.map_err(|error| error.context(label.to_owned()))?;
+        let (label, log) = (dmabufs.label.clone(), Arc::clone(&dmabufs.log));
+        let opened = open_core(info, config, dmabufs);
+        let (mut core, registrar) = opened.map_err(|error| error.context(label.clone()))?;
         core.watch = Arc::clone(watch);
         // Flushes read it through our own address.
         let access = match core.reads {
@@ -77,7 +79,7 @@ impl Domain {
             false => MESSAGE_ACCESS,
         };
         let memory = Memory::new(registrar, access, config, info)?;
-        Ok(Self::new(core, memory, label, log))
+        Ok(Self::new(core, memory, &label, log))
     }
 
     /// What happens on it is written into `file` from now on.
@@ -192,14 +194,19 @@ struct Opened {
     peers: Peers,
     own: efa_fabric::PeerAddr,
     name: EpName,
+    device_memory: Reach,
 }
 
-fn open_core(info: &Info, config: &Config) -> Result<(Core, Arc<Registrar>), NetError> {
+fn open_core(
+    info: &Info,
+    config: &Config,
+    dmabufs: DmaBufs,
+) -> Result<(Core, Arc<Registrar>), NetError> {
     let fabric = Fabric::open(info)?;
     let fi_domain = FiDomain::open(&fabric, info)?;
     let depth = config.cq_entries;
     let cq = Cq::open_tagged(&fi_domain, depth).map_err(|error| queue_refused(error, depth))?;
-    let opened = open_endpoint(fi_domain, cq, info)?;
+    let opened = open_endpoint(fi_domain, cq, (info, config))?;
     let engine = Engine::new(ofi_sendrecv::Config {
         name: opened.name,
         tags: TagSpace::of(info.mem_tag_format())?,
@@ -208,17 +215,17 @@ fn open_core(info: &Info, config: &Config) -> Result<(Core, Arc<Registrar>), Net
         stall_warn_ms: config.stall_warn_ms,
         stall_fail_ms: config.stall_fail_ms,
     });
-    assemble(engine, config, info, opened)
+    assemble(engine, (config, info), opened, dmabufs)
 }
 
 fn open_endpoint(
     fi_domain: FiDomain,
     cq: Cq<TaggedEntry>,
-    info: &Info,
+    (info, config): (&Info, &Config),
 ) -> Result<Opened, NetError> {
     let mut tries = 1;
-    let (endpoint, av) = loop {
-        match try_endpoint(&fi_domain, &cq, info) {
+    let (endpoint, av, device_memory) = loop {
+        match try_endpoint(&fi_domain, &cq, (info, config)) {
             Err(error) if error.errno() == -libc::EBUSY && tries < NAMES_MAX => tries += 1,
             opened => break opened?,
         }
@@ -243,34 +250,38 @@ fn open_endpoint(
         peers: Peers::new(av, shape),
         own,
         name,
+        device_memory,
     })
 }
 
 fn try_endpoint(
     fi_domain: &FiDomain,
     cq: &Cq<TaggedEntry>,
-    info: &Info,
-) -> Result<(Endpoint, Av), NetError> {
+    (info, config): (&Info, &Config),
+) -> Result<(Endpoint, Av, Reach), NetError> {
     let mut setup = Endpoint::open(fi_domain, info)?;
     let av = Av::open(fi_domain)?;
     setup.bind_cq(cq, CqBind::TRANSMIT | CqBind::RECV)?;
     setup.bind_av(&av)?;
     efa::avoid_shared_memory(&setup, info)?;
+    let answers = gpu::prepare(&setup, (info, config), Protocol::SendRecv);
     let enabled = setup.enable();
-    Ok((enabled.map_err(|failed| NetError::from(failed.error))?, av))
+    let endpoint = enabled.map_err(|failed| NetError::from(failed.error))?;
+    Ok((endpoint, av, answers.memory))
 }
 
 fn assemble(
     engine: Engine,
-    config: &Config,
-    info: &Info,
+    (config, info): (&Config, &Info),
     opened: Opened,
+    dmabufs: DmaBufs,
 ) -> Result<(Core, Arc<Registrar>), NetError> {
     let how = Addressing {
         virtual_addresses: info.uses_virtual_addresses(),
         provider_keys: info.provider_chooses_keys(),
-        hmem: info.caps().contains(Caps::HMEM),
+        device_memory: opened.device_memory,
         dmabuf: dmabuf::usable(config, info),
+        dmabufs,
         key_bytes: config.mr_key_size,
     };
     let binds_regions = opened.fi_domain.info().mr_mode().contains(MrMode::ENDPOINT);

@@ -8,8 +8,9 @@ use crate::domain_memory::{self, Memory, MemoryCore, MemoryDomain};
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord};
 use crate::progress::Role;
-use crate::region::{RegionView, Registration, Stretch};
+use crate::region::{RegionView, Registration};
 use crate::regions::Regions;
+use crate::stretch::Stretch;
 use ofi_rdma::RegionId;
 
 impl SendRecv {

@@ -12,8 +12,10 @@
 //! `device` (a NIC and its domains), `domain` (what is opened, the lock), `port` (one engine operation,
 //! one libfabric call), `progress`; `connect`, `data`, `memory`: the calls of [`crate::Transport`].
 
-use crate::config::Config;
+use crate::config::{Config, Protocol};
+use crate::efa;
 use crate::error::{Code, NetError};
+use crate::gpu::{self, Answers};
 use crate::handle_words::{CommWord, ReqWord};
 use crate::log::Log;
 use crate::properties::Properties;
@@ -26,7 +28,7 @@ use crate::watch::Watch;
 use core::mem;
 use device::{Device, Opening};
 use domain::{Domain, Seat};
-use efa_fabric::{InfoBuf, Library};
+use efa_fabric::{EndpointSetup, InfoBuf, Library};
 use ofi_rdma::{CommInfo, CommKey, Counters, ReqKey};
 use std::sync::Arc;
 
@@ -112,7 +114,7 @@ impl SendRecv {
     /// What is told of each device, and what it is opened from.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&Properties, &InfoBuf)> {
         let devices = self.devices.iter();
-        devices.map(|device| (device.properties(), device.info()))
+        devices.map(|device| (device.found(), device.info()))
     }
 
     /// A line for the log for each device.
@@ -120,7 +122,31 @@ impl SendRecv {
         self.devices.iter().map(Device::describe)
     }
 
-    pub(crate) fn properties(&self, dev: usize) -> Result<&Properties, NetError> {
+    /// Asks an endpoint of the first NIC what only an endpoint tells: that of all is the same. One that
+    /// cannot be opened now has nothing to tell, and says why when it is needed.
+    pub(crate) fn probe(&mut self, config: &Config) {
+        let Some(first) = self.devices.first().map(Device::info) else {
+            return;
+        };
+        if !gpu::has_to_ask(first, config) {
+            return;
+        }
+        let ask = |setup: &EndpointSetup| {
+            let protocol = Protocol::SendRecv;
+            Ok(gpu::prepare(setup, (first, config), protocol))
+        };
+        let answers = efa::with_endpoint(first, ask);
+        let answers = answers.unwrap_or(Answers {
+            memory: Err("no endpoint can be opened"),
+            in_order: false,
+        });
+        answers.tell((first, config), &*self.log);
+        if answers.memory.is_err() {
+            self.devices.iter_mut().for_each(Device::lose_device_memory);
+        }
+    }
+
+    pub(crate) fn properties(&self, dev: usize) -> Result<Properties, NetError> {
         Ok(self.device(dev)?.properties())
     }
 

@@ -7,9 +7,10 @@ use crate::domain_memory::{self, Memory, MemoryCore, MemoryDomain, gone};
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord};
 use crate::progress::{Core, Role};
-use crate::region::{DmaBuf, MemoryKind, RegionView, Registration, Stretch};
+use crate::region::{RegionView, Registration};
 use crate::regions::Regions;
 use crate::sendrecv;
+use crate::stretch::{DmaBuf, MemoryKind, Stretch};
 use core::ffi::c_void;
 use ofi_pools::Key;
 use ofi_rdma::RegionId;
@@ -165,7 +166,7 @@ impl Transport {
     /// # Errors
     /// As [`Transport::region_key`].
     fn home(&self, seat: &Seat, mr: MrWord) -> Result<(&Seat, Key), NetError> {
-        let is_global = self.device(seat.device)?.properties().reg_is_global;
+        let is_global = self.device(seat.device)?.found().reg_is_global;
         match self.registry.region(mr) {
             Some((home, region)) if home.number() == seat.number() => Ok((home, region)),
             Some((home, region)) if is_global && home.device == seat.device => Ok((home, region)),

@@ -135,7 +135,7 @@ impl Transport {
     /// # Errors
     /// The caller names virtual addresses: a provider that wants offsets cannot be told (decision 15).
     fn inline_max(&self, seat: &Seat) -> Result<usize, NetError> {
-        let properties = self.device(seat.device)?.properties();
+        let properties = self.device(seat.device)?.found();
         if properties.rma_supported {
             return Ok(properties.max_write_inline_bytes);
         }
