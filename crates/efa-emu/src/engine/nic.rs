@@ -1,8 +1,6 @@
 //! A NIC of this process: what it is, what its plan says, what it counts.
 
-use core::hash::{Hash as _, Hasher as _};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::hash::DefaultHasher;
 use std::sync::Mutex;
 
 use super::locked;
@@ -24,8 +22,6 @@ pub(crate) struct Nic {
     /// Set once it is lost or mute.
     is_silent: AtomicU32,
     loss: Mutex<Option<Code>>,
-    /// Times that the plan was asked about a post.
-    asked: AtomicU64,
     /// When a slow NIC will have sent what was posted, in nanoseconds of the process.
     busy_until: AtomicU64,
     regions: AtomicU64,
@@ -36,14 +32,6 @@ pub(crate) struct Nic {
 /// What a size in bytes touches.
 fn pages(len: u64) -> u64 {
     len.div_ceil(4096)
-}
-
-/// A number for one answer of a plan.
-fn digest(asked: u64, kind: OpKind, len: u64, verdict: &PostVerdict) -> u64 {
-    // Without keys of its own: the same in every process.
-    let mut hasher = DefaultHasher::new();
-    (asked, kind, len, verdict).hash(&mut hasher);
-    hasher.finish()
 }
 
 fn count_strikes(process: &Process, plan: &NicPlan) {
@@ -61,7 +49,6 @@ impl Nic {
             plan: Mutex::new(plan),
             is_silent: AtomicU32::new(0),
             loss: Mutex::new(None),
-            asked: AtomicU64::new(0),
             busy_until: AtomicU64::new(0),
             regions: AtomicU64::new(0),
             region_bytes: AtomicU64::new(0),
@@ -87,10 +74,8 @@ impl Nic {
         let mut verdict = plan.on_post(kind, len);
         count_strikes(process, &plan);
         if process.config().stats.is_some() {
-            let asked = self.asked.fetch_add(1, Ordering::Relaxed);
-            let digest = digest(asked, kind, len, &verdict);
             let stats = self.stats(process);
-            stats.schedule.fetch_add(digest, Ordering::Relaxed);
+            stats.schedule.store(plan.digest(), Ordering::Relaxed);
         }
         if let (PostVerdict::Accept(schedule), Some(bps)) = (&mut verdict, plan.slow_bps()) {
             if kind != OpKind::Recv {

@@ -84,7 +84,10 @@ impl Process {
         )
         .map_err(|error| format!("EFA_EMU_STATS: {error}"))?;
         let nic = |(index, spec): (usize, &crate::shape::NicSpec)| {
-            let plan = config.plan.nic(config.seed, &config.process, index);
+            let mut plan = config.plan.nic(config.seed, &config.process, index);
+            if config.stats.is_some() {
+                plan.keep_digest();
+            }
             Nic::new(index, spec.clone(), plan)
         };
         Ok(Self {

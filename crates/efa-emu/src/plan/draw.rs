@@ -12,7 +12,7 @@ const fn mix(value: u64) -> u64 {
 }
 
 /// One stream of random numbers, addressed by position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Stream {
     key: u64,
 }

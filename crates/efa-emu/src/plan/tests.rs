@@ -338,6 +338,28 @@ proptest! {
         prop_assert_eq!(story(&mut again.nic(seed, "3", 1), &kinds), once);
     }
 
+    /// What the same seed says is told by one number, which timing does not change.
+    #[test]
+    fn the_digest_is_that_of_what_was_said(
+        rules in proptest::collection::vec(rule(), 0..6), mut kinds in kinds(), seed: u64,
+    ) {
+        // What goes away for good leaves nothing to count.
+        let stays = |rule: &&String| !rule.starts_with("nic-lost") && !rule.contains("forever");
+        let rules: Vec<&str> = rules.iter().filter(stays).map(String::as_str).collect();
+        let plan = Plan::parse(&rules.join("\n")).unwrap();
+        let digest = |kinds: &[OpKind], seed: u64| {
+            let mut nic = plan.nic(seed, "0", 0);
+            nic.keep_digest();
+            drop(story(&mut nic, kinds));
+            nic.digest()
+        };
+        let once = digest(&kinds, seed);
+        kinds.reverse();
+        prop_assert_eq!(digest(&kinds, seed), once);
+        prop_assert!(kinds.is_empty() || kinds.iter().all(|kind| *kind == OpKind::Recv)
+            || digest(&kinds, seed ^ 1) != once);
+    }
+
     /// Whether another NIC is used in between, and how often a post is tried, changes nothing.
     #[test]
     fn streams_do_not_depend_on_taking_turns(

@@ -97,8 +97,9 @@ counts! {
     duplicates,
     /// Times that the plan let something go wrong.
     injected,
-    /// What the plan said of every post, summed up in one number: the same for the same posts under the
-    /// same plan, seed and name. Counted where statistics are written.
+    /// What the rules of the plan said of posts, summed up in one number: under the same plan, seed and
+    /// name it is the same whenever each rule was about as many operations of the NIC, whatever the
+    /// order of sends, receives and writes, and however often EAGAIN had them tried again. Counted where statistics are written.
     schedule,
     /// Regions registered now.
     regions,

@@ -1,6 +1,6 @@
 //! There is none, but for sends of `efa`.
 
-use efa_fabric::{PostFlags, Posted};
+use efa_fabric::{FabricError, PeerAddr, PostFlags, Posted};
 
 use crate::side::{Actor, Memory, Side};
 
@@ -105,26 +105,28 @@ pub(crate) fn doorbells(actor: &Actor<'_>) {
     actor.link.meet();
 }
 
-/// Posts that are the same each time, whatever becomes of them: what the plan says of them is to be, too.
+/// As many posts of each kind each time, in an order that follows from when completions come: what the plan
+/// says of them is to be the same.
 pub(crate) fn a_fixed_program(actor: &Actor<'_>) {
+    const EACH: usize = 300;
     let pair = actor.pair(4096);
-    if actor.side == 0 {
-        for n in 0..500 {
-            let source = pair.memory.source(1 + n % 4000);
-            let post = || {
-                let context = Side::context();
-                // SAFETY: memory and context are never freed.
-                unsafe {
-                    pair.side
-                        .ep
-                        .post_writedata(source, n as u64, pair.target, context)
-                }
-            };
-            while post() == Ok(Posted::Busy) {}
-            pair.side.one();
-        }
-    } else {
-        pair.side.wait(500);
+    let again = |post: &dyn Fn() -> Result<Posted, FabricError>| post() == Ok(Posted::Busy);
+    let (mut received, mut written, mut seen) = (0, 0, 0);
+    // Of each write its completion, and that of the peer's.
+    while written < EACH || received < EACH || seen < 2 * EACH {
+        let (source, sink) = (pair.memory.source(64), pair.memory.sink(0, 64));
+        // SAFETY: memory and context are never freed.
+        let receive = || unsafe { pair.side.ep.post_recv(sink, PeerAddr::ANY, Side::context()) };
+        // SAFETY: as above.
+        let write = || unsafe {
+            let context = Side::context();
+            pair.side.ep.post_writedata(source, 1, pair.target, context)
+        };
+        written += usize::from(written < EACH && !again(&write));
+        // Who has seen much posts receives sooner.
+        let is_due = received < EACH && (seen > received || written == EACH);
+        received += usize::from(is_due && !again(&receive));
+        seen += pair.side.poll().len();
     }
     actor.link.meet();
 }
