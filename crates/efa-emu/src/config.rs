@@ -27,6 +27,28 @@ const RANKS: [&str; 6] = [
     "SLURM_PROCID",
 ];
 
+/// All of this crate's own.
+const OWN: [&str; 12] = [
+    "EFA_EMU_CMA",
+    "EFA_EMU_DEAD_MS",
+    "EFA_EMU_DIR",
+    "EFA_EMU_GENERATION",
+    "EFA_EMU_LACKS",
+    "EFA_EMU_NAME",
+    "EFA_EMU_NICS",
+    "EFA_EMU_PLAN",
+    "EFA_EMU_PROGRESS",
+    "EFA_EMU_SEED",
+    "EFA_EMU_SHAPE",
+    "EFA_EMU_STATS",
+];
+
+/// Variables that are set and mean nothing, such as misspelt ones.
+pub(crate) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
+    let is_unknown = |name: &String| name.starts_with("EFA_EMU_") && !OWN.contains(&name.as_str());
+    names.filter(is_unknown).collect()
+}
+
 /// The settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -287,6 +309,32 @@ mod tests {
         assert!(!lacks.has_hmem() && lacks.has_devices(b::FI_HMEM_NEURON));
         assert!(!lacks.has_devices(b::FI_HMEM_CUDA) && !lacks.has_devices(b::FI_HMEM_ZE));
         assert_eq!(config.interfaces.unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_is_set_and_unknown_is_found() {
+        let names = ["EFA_EMU_SEEDS", "PATH", "EFA_EMU_SEED", "EFA_EMU_"];
+        let names = names.into_iter().map(str::to_owned);
+        assert_eq!(unknown(names), ["EFA_EMU_SEEDS", "EFA_EMU_"]);
+        // None that is read is taken for one.
+        let asked = core::cell::RefCell::new(Vec::new());
+        let lookup = |name: &str| {
+            asked.borrow_mut().push(name.to_owned());
+            None
+        };
+        Config::read(&lookup, 1).unwrap();
+        let asked = asked.into_inner();
+        assert!(asked.len() > OWN.len(), "{asked:?}");
+        assert_eq!(unknown(asked.into_iter()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_plan_in_a_file_may_begin_as_some_editors_have_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "\u{feff}lose at=1\r\n").unwrap();
+        let named = format!("@{}", file.path().display());
+        let config = read(&[("EFA_EMU_PLAN", &named)]).unwrap();
+        assert_eq!(config.plan.to_string(), "lose at=1");
     }
 
     #[test]

@@ -82,11 +82,20 @@ fn a_wrong_setting_is_told_and_shows_no_nic() {
     let Some(mut fi_info) = program("fi_info") else {
         return;
     };
-    fi_info.args(["-p", "efa"]).env("EFA_EMU_NICS", "many");
+    fi_info
+        .args(["-p", "efa"])
+        .env("EFA_EMU_NICS", "many")
+        .env("EFA_EMU_SEEDS", "7");
     let output = fi_info.output().expect("fi_info");
     assert!(!output.status.success());
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(told.contains("EFA_EMU_NICS=many"), "{told}");
+    assert_eq!(
+        told.matches("EFA_EMU_SEEDS is set and means nothing")
+            .count(),
+        1,
+        "{told}"
+    );
 }
 
 #[test]

@@ -11,6 +11,7 @@ use ofi_sys::errno as e;
 use super::fabric;
 use super::guard::guarded;
 use crate::attrs::{Allocate, Flavor, Wanted, list};
+use crate::config::unknown;
 use crate::engine::address::LEN;
 use crate::engine::device;
 use crate::engine::process::Process;
@@ -92,6 +93,13 @@ fn allocate() -> Result<Allocate, c_int> {
 )]
 fn process() -> Result<&'static Process, c_int> {
     static TOLD: OnceLock<()> = OnceLock::new();
+    static WARNED: OnceLock<()> = OnceLock::new();
+    WARNED.get_or_init(|| {
+        let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
+        for name in unknown(names) {
+            eprintln!("efa-emu: {name} is set and means nothing (crates/efa-emu/README.md has all variables)");
+        }
+    });
     match Process::get(loaded_by) {
         Ok(process) => {
             if process.config().says_seed {

@@ -100,6 +100,8 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] for the first word that makes no sense; nothing of the plan is used then.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
+        // As editors of other systems begin a file.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut rules = parse::rules(text)?;
         let default = parse::rules(&format!("reorder window={DEFAULT_WINDOW} for=0ns"))?;
         let reorders = |rule: &Rule| matches!(rule.action, Action::Reorder { .. });

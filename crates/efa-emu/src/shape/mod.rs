@@ -92,6 +92,12 @@ impl Shape {
         if let Some(described) = name.strip_prefix("custom:") {
             return custom::parse(described);
         }
+        if name == "custom" {
+            return Err(ShapeError {
+                text: name.to_owned(),
+                what: "it needs a description, such as custom:nics=4".to_owned(),
+            });
+        }
         let known = ofi_topo::shape::Shape::by_name(name);
         known.map(Self::of).ok_or_else(|| ShapeError {
             text: name.to_owned(),

@@ -75,6 +75,15 @@ fn custom_shapes_are_as_described() {
 }
 
 #[test]
+fn a_custom_shape_needs_its_description() {
+    let error = Shape::by_name("custom").unwrap_err().to_string();
+    assert!(
+        error.contains("custom:nics=4") && !error.contains("no such"),
+        "{error}"
+    );
+}
+
+#[test]
 fn shapes_that_make_no_sense_are_refused() {
     for (text, says) in [
         ("p9", "p4d, p5, p5en"),

@@ -58,6 +58,13 @@ impl Setup {
             std::env::temp_dir().join(name)
         };
         let dir = ask.dir.map_or_else(temporary, Path::to_owned);
+        // libfabric would look for the provider in two directories, and find it in neither.
+        if dir.as_os_str().as_encoded_bytes().contains(&b':') {
+            let dir = dir.display();
+            return Err(format!(
+                "{dir}: FI_PROVIDER_PATH, which names a directory in it, is a list between colons\n  try: --dir (or TMPDIR) without a colon"
+            ));
+        }
         let setup = Self {
             variables: variables(ask, &dir),
             is_kept: ask.dir.is_some(),
@@ -238,6 +245,17 @@ mod tests {
         assert!(dir.is_dir());
         drop(setup);
         assert!(!dir.exists());
+    }
+
+    #[test]
+    fn a_directory_with_a_colon_is_refused() {
+        let home = tempfile::tempdir().unwrap();
+        let provider = tempfile::NamedTempFile::new().unwrap();
+        let (shape, plan) = (Shape::simple(1), Plan::default());
+        let dir = home.path().join("a:b");
+        let error = Setup::make(&ask(&shape, &plan, &dir, provider.path())).unwrap_err();
+        assert!(error.contains("between colons"), "{error}");
+        assert!(!dir.exists(), "nothing is made there");
     }
 
     #[test]
