@@ -104,7 +104,7 @@ pub use config::{Config, DumpConfig, Protocol};
 pub use error::{Code, NetError};
 pub use expected::Expected;
 pub use handle_words::{CommWord, MrWord, ReqWord};
-pub use platform::nics as instance_nics;
+pub use platform::{accelerators as instance_accelerators, nics as instance_nics};
 pub use properties::Properties;
 pub use select::admits as filter_admits;
 pub use startup::Startup;

@@ -84,6 +84,18 @@ pub fn nics(product: &str) -> Option<usize> {
         .map(|(_, count, _)| *count)
 }
 
+/// NVIDIA accelerators that every instance of this product name has; `None` where that is not known.
+///
+/// ```
+/// assert_eq!(ofi_net::instance_accelerators("p5.48xlarge"), Some(8));
+/// ```
+#[must_use]
+pub fn accelerators(product: &str) -> Option<usize> {
+    let mut rows = table::ACCELERATORS.iter();
+    rows.find(|(name, ..)| *name == product)
+        .map(|(_, count, _)| *count)
+}
+
 /// What the firmware calls this machine; empty where it says nothing, or nothing that can be read.
 pub(crate) fn product_name(root: &Path) -> String {
     let name = Sysfs::new(root).product_name();
@@ -102,6 +114,9 @@ mod tests {
     fn every_fact_has_its_source() {
         assert!(table::TABLE.iter().all(|row| !row.source.is_empty()));
         assert!(table::NICS.iter().all(|(.., source)| !source.is_empty()));
+        for (name, count, source) in table::ACCELERATORS {
+            assert!(nics(name).is_some() && *count > 0 && !source.is_empty());
+        }
         // A count is of a product that has a row, and a row of its own.
         for (index, (name, count, _)) in table::NICS.iter().enumerate() {
             assert!(find(name).is_some() && *count > 0, "{name}");

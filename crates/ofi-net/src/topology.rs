@@ -9,9 +9,12 @@
 use crate::config::Config;
 use crate::error::{Code, NetError};
 use crate::log::{Log, Subsys, info, warn};
+use crate::platform;
 use crate::properties;
 use crate::select::Nic;
-use ofi_topo::{Grouping, Remark, Rule, Sysfs, Tree, UserGroups, group, group_near, nccl_xml};
+use ofi_topo::{
+    Accelerators, Grouping, Remark, Rule, Sysfs, Tree, UserGroups, group, group_near, nccl_xml,
+};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -46,6 +49,9 @@ impl Topology {
             let nic = nics.get(index).filter(|nic| !nic.loopback)?;
             nic.pci.is_none().then_some(nic.speed_bps)
         })?;
+        if let Some(error) = lost(config, (nics, &tree)) {
+            warn(log, Subsys::Init, || error);
+        }
         for remark in &grouping.remarks {
             tell(remark, (nics, forced), log);
         }
@@ -77,6 +83,29 @@ pub(crate) fn grouped(
     };
     made.and_then(|made| made.force_rails(forced))
         .map_err(|error| NetError::new(Code::Grouping, error.to_string()))
+}
+
+/// Fewer accelerators than the instance type has: NICs that belonged to them are devices of their own.
+fn lost(config: &Config, (nics, tree): (&[Nic], &Tree)) -> Option<NetError> {
+    let product = config.product_name.as_deref()?;
+    let whole = platform::accelerators(product)?;
+    let is_by_them = config.group_by == Accelerators::NVIDIA;
+    if !is_by_them || nics.iter().all(|nic| nic.pci.is_none()) {
+        return None;
+    }
+    let functions = tree.functions();
+    let found = functions.iter().filter(|f| config.group_by.contain(f));
+    let found = found.count();
+    (found < whole).then(|| {
+        let what = match functions.len() {
+            0 => format!(
+                "{product} has {whole}, and {} shows no PCI function at all",
+                config.fs_root.join("sys/bus/pci/devices").display()
+            ),
+            _ => format!("{found} of the {whole} accelerators of {product}"),
+        };
+        NetError::new(Code::TopologyLost, what)
+    })
 }
 
 /// Trees by the root that they were read under.

@@ -124,6 +124,10 @@ codes! {
     EfaPassedOver = Warning 116, ENODEV, "this is a host for EFA, and another provider is used",
         ["FI_PROVIDER lets EFA in, and libfabric lists none: no EFA provider, no device files, or no EFA attached", "FI_PROVIDER lists another provider beside efa"],
         "set FI_PROVIDER=efa to have an error in its place, or name the other provider alone; the job runs on, much slower";
+    /// Accelerators that devices are made by are not in sysfs.
+    TopologyLost = Warning 117, ENODEV, "sysfs does not show the accelerators of this instance type, by which NICs make devices",
+        ["/sys of the host is not mounted in this container, or a part of it", "an accelerator has fallen off the bus (dmesg, nvidia-smi)"],
+        "mount /sys, or replace the instance: other hosts make other devices of the same NICs, and those that differ cannot be connected";
     /// A parameter that was withdrawn is set.
     DeprecatedParameter = Error 201, EINVAL, "a withdrawn parameter is set",
         ["the environment was written for an older plugin"],
@@ -246,16 +250,16 @@ codes! {
         "use a context between its init and its finalize, in the process that made it";
     /// A handle with bytes that no listen wrote.
     CorruptHandle = Error 401, EINVAL, "the connection handle is damaged or not ours",
-        ["the two sides load different plugins or versions", "the handle was not carried whole (128 bytes), or used twice"],
-        "load the same plugin on all ranks; give each connect its own fresh copy of the handle";
+        ["the other side speaks the other protocol, RDMA or SENDRECV (OFI_NCCL_PROTOCOL; where that is unset, the instance type on EFA, else the NICs a device has: OFI_NCCL_GROUP_BY, OFI_NCCL_NIC_GROUPS, OFI_NCCL_FORCE_NUM_RAILS)", "the two sides load different plugins or versions", "the handle was not carried whole (128 bytes), or used twice"],
+        "compare the lines `protocol ..` of both logs (INFO) and set OFI_NCCL_PROTOCOL alike; load the same plugin on all ranks; give each connect its own fresh copy of the handle";
     /// The connection was not made in time (decision 12).
     ConnectTimeout = Error 402, ETIMEDOUT, "a connection was not made in time",
         ["the peer process died or did not get so far", "a firewall or security group drops the traffic (it needs a rule that allows all traffic from itself)", "the two sides are set up differently (rails, provider), or speak RDMA here and SENDRECV there (OFI_NCCL_PROTOCOL)"],
         "look at the peer's log; OFI_NCCL_CONNECT_TIMEOUT is the bound in seconds";
     /// The two sides differ in what is not negotiated.
     Mismatch = Error 403, EINVAL, "the two sides are set up differently",
-        ["ranks see different NICs or have different environments"],
-        "set OFI_NCCL_FORCE_NUM_RAILS and OFI_NCCL_RR_CTRL_MSG alike on all ranks, and use one provider";
+        ["ranks see different NICs or accelerators (a container, a lost device: compare `ofi topo groups` on both hosts)", "their environments differ (OFI_NCCL_GROUP_BY, OFI_NCCL_NIC_GROUPS, OFI_NCCL_FORCE_NUM_RAILS, OFI_NCCL_RR_CTRL_MSG)"],
+        "set OFI_NCCL_GROUP_BY, OFI_NCCL_NIC_GROUPS, OFI_NCCL_FORCE_NUM_RAILS and OFI_NCCL_RR_CTRL_MSG alike on all ranks, and use one provider";
     /// The peer sent what the protocol excludes.
     PeerProtocol = Error 404, EPROTO, "the peer does not follow the protocol",
         ["the peer runs another version of the plugin"],

@@ -131,3 +131,12 @@ pub(super) const NICS: &[(&str, usize, &str)] = &[
     ("trn1n.32xlarge", 16, "EC2 network specifications"),
     ("trn2.48xlarge", 16, "fabtests of libfabric"),
 ];
+
+/// NVIDIA accelerators of whole instances: product name, how many, source. Devices are made by them.
+pub(super) const ACCELERATORS: &[(&str, usize, &str)] = &[
+    ("p4d.24xlarge", 8, "hwloc dump of the instance"),
+    ("p4de.24xlarge", 8, "EC2 accelerator specifications"),
+    ("p5.48xlarge", 8, "hwloc dump of the instance"),
+    ("p5e.48xlarge", 8, "EC2 accelerator specifications"),
+    ("p5en.48xlarge", 8, "EC2 accelerator specifications"),
+];

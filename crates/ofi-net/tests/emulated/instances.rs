@@ -158,6 +158,50 @@ fn a_part_of_an_instance_is_told_of() {
     on_part(("p5", Some(five)), name, "", some_are_missing);
 }
 
+/// Accelerators that sysfs does not show: one warning with both numbers, none for who groups otherwise.
+fn accelerators_are_gone() {
+    let sys = root().join("sys/bus/pci/devices");
+    let is_gpu = |path: &std::path::Path| {
+        std::fs::read_to_string(path.join("vendor")).is_ok_and(|text| text.trim() == "0x10de")
+    };
+    let entries = std::fs::read_dir(&sys).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let gpu = paths.into_iter().find(|path| is_gpu(path)).unwrap();
+    std::fs::remove_file(gpu).unwrap();
+    // A tree is read once a process, by the name of its root.
+    let start = |root: PathBuf, devices: usize, says: &[&str]| {
+        let side = Side::new(Config {
+            fs_root: root.clone(),
+            ..at_home(None)
+        });
+        assert_eq!(side.net.devices().unwrap(), devices);
+        let warnings = side.log.at(Level::Warn);
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        for part in says.iter().chain(&["OFI-W0117", "p5.48xlarge"]) {
+            assert!(warnings[0].contains(part), "{part}: {warnings:?}");
+        }
+        let alone = Side::new(Config {
+            fs_root: root,
+            group_by: Accelerators::NONE,
+            ..at_home(None)
+        });
+        assert_eq!(alone.log.at(Level::Warn), Vec::<String>::new());
+    };
+    start(root(), 11, &["7 of the 8 accelerators"]);
+    std::fs::remove_dir_all(root().join("sys/bus")).unwrap();
+    start(
+        root().join("sys/.."),
+        32,
+        &["has 8", "no PCI function", "sys/bus/pci/devices"],
+    );
+}
+
+#[test]
+fn lost_accelerators_are_told_of() {
+    let name = "instances::lost_accelerators_are_told_of";
+    on_shape("p5", name, "", accelerators_are_gone);
+}
+
 /// Grouping is the user's to turn off, and peers that did it are told.
 fn one_device_a_nic() {
     let alone = Side::new(Config {

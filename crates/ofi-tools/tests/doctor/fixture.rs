@@ -7,6 +7,7 @@
 //! says TEXT                    the page has this
 //! env NAME=VALUE | unset NAME  its environment
 //! shape p5 [without N]         sysfs of an instance, without its first N NICs
+//! no-accelerator               one NVIDIA accelerator less in sysfs
 //! verbs [N]                    device files of the NICs, or of the first N
 //! file PATH TEXT | link PATH TARGET | dir PATH | rm PATH | mode PATH OCTAL
 //! elf PATH [needs=a,b] [exports=a,b] [defines=a,b] [wants=file:version] [runpath=..] [machine=183] [cut=100] [program=pie]
@@ -114,6 +115,7 @@ impl Fixture {
             "link" => symlink(second, self.new_file(first)).unwrap(),
             "dir" => fs::create_dir_all(self.new_file(first)).unwrap(),
             "rm" => self.remove(first),
+            "no-accelerator" => self.one_accelerator_less(),
             "mode" => {
                 let mode = u32::from_str_radix(second, 8).unwrap();
                 fs::set_permissions(self.outside(first), fs::Permissions::from_mode(mode)).unwrap();
@@ -135,6 +137,15 @@ impl Fixture {
             fs::remove_file(&outside).unwrap();
         }
         outside
+    }
+
+    fn one_accelerator_less(&self) {
+        let entries = fs::read_dir(self.outside("sys/bus/pci/devices")).unwrap();
+        let mut paths = entries.map(|entry| entry.unwrap().path());
+        let is_gpu = |path: &PathBuf| {
+            fs::read_to_string(path.join("vendor")).is_ok_and(|text| text.trim() == "0x10de")
+        };
+        fs::remove_file(paths.find(is_gpu).unwrap()).unwrap();
     }
 
     fn remove(&self, path: &str) {

@@ -2,7 +2,7 @@
 
 use ofi_net::Expected;
 use ofi_topo::nccl_read::{self, Fault};
-use ofi_topo::{Grouping, Nic, Remark};
+use ofi_topo::{Accelerators, Grouping, Nic, Remark};
 
 use super::environment;
 use crate::doctor::code::Code;
@@ -22,6 +22,7 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
         found.push(Finding::new(Code::NoTopology, [line]));
         return found;
     }
+    found.extend(accelerators(host));
     match expected(host) {
         Some(Err(why)) => found.push(Finding::new(Code::GroupsWrong, [why])),
         Some(Ok(expected)) => {
@@ -31,6 +32,16 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
         None => {}
     }
     found
+}
+
+/// As the plugin warns of it.
+fn accelerators(host: &Host) -> Option<Finding> {
+    let devices = &host.devices;
+    let whole = ofi_net::instance_accelerators(&devices.product)?;
+    let config = environment::config(host).0.ok()?;
+    let is_by_them = config.group_by == Accelerators::NVIDIA && config.nic_groups.is_none();
+    let line = format!("{} of the {whole} of {}", devices.gpus, devices.product);
+    (is_by_them && devices.gpus < whole).then(|| Finding::new(Code::AcceleratorsMissing, [line]))
 }
 
 /// The devices that the plugin would make of this host's EFAs, by its own functions; the error is a line.
