@@ -146,3 +146,75 @@ fn what_cannot_be_read_is_status_2() {
         assert!(!output.stderr.is_empty());
     }
 }
+
+fn noted(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// What a source lacks is a note, and the answer the same.
+#[test]
+fn what_a_source_does_not_say_is_noted() {
+    let shape = Shape::by_name("p5").unwrap();
+    let sources = Sources::of(&shape);
+    let (root, dump) = (sources.path("root"), sources.path("dump.xml"));
+    assert_eq!(noted(&topo(&["groups"], &[("--root", &root)])), "");
+    let from_dump = topo(&["groups"], &[("--from", &dump)]);
+    assert!(noted(&from_dump).contains("no link's speed and width"));
+    // A NIC under the address of another.
+    let text = fs::read_to_string(&dump).unwrap();
+    let twice = sources.path("twice.xml");
+    let [one, other] = [0, 1].map(|i| shape.nics[i].address.to_string());
+    fs::write(&twice, text.replace(&other, &one)).unwrap();
+    let note = noted(&topo(&["groups"], &[("--from", &twice)]));
+    assert!(
+        note.contains(&format!("{one} comes several times")),
+        "{note}"
+    );
+    // An accelerator less, and no tree at all.
+    let mut functions = shape.tree.functions().iter();
+    let gpu = functions.find(|f| f.vendor == 0x10de).unwrap();
+    let gpu = root.join(format!("sys/bus/pci/devices/{}", gpu.address));
+    fs::remove_file(gpu).unwrap();
+    let note = noted(&topo(&["groups"], &[("--root", &root)]));
+    assert!(
+        note.contains("7 of the 8 accelerators of p5.48xlarge"),
+        "{note}"
+    );
+    fs::remove_dir_all(root.join("sys/bus")).unwrap();
+    let note = noted(&topo(&["groups"], &[("--root", &root)]));
+    assert!(note.contains("shows no PCI function"), "{note}");
+}
+
+#[test]
+fn a_root_that_is_not_there_and_files_without_end_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let typo = dir.path().join("typo");
+    let zero = Path::new("/dev/zero");
+    for (words, paths, says) in [
+        (
+            ["groups"],
+            [("--root", typo.as_path())],
+            "it is no directory",
+        ),
+        (["groups"], [("--from", zero)], "no topology has so many"),
+        (["validate"], [("", zero)], "no topology has so many"),
+    ] {
+        let ran = topo(&words, &paths);
+        assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+        assert!(noted(&ran).contains(says), "{}", noted(&ran));
+    }
+}
+
+#[test]
+fn the_root_of_the_plugins_is_the_default() {
+    let sources = Sources::of(&Shape::by_name("p4d").unwrap());
+    let root = sources.path("root");
+    let by_variable = Command::new(env!("CARGO_BIN_EXE_ofi"))
+        .args(["topo", "groups"])
+        .env("OFI_NCCL_FS_ROOT", &root)
+        .output()
+        .unwrap();
+    let by_option = topo(&["groups"], &[("--root", &root)]);
+    assert_eq!(said(&by_variable), said(&by_option));
+    assert_eq!(said(&by_variable).lines().count(), 4);
+}

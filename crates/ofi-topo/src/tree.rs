@@ -13,6 +13,7 @@
 //! in which hwloc visits PCI devices, on which the reference builds its numbering (protocol 2h.3).
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::{Link, PciAddress};
 
@@ -89,6 +90,8 @@ pub struct Tree {
     packages: BTreeMap<u32, u32>,
     /// NUMA node of each root bus: that of the first function on it, as hwloc has it.
     roots: BTreeMap<(u32, u8), Option<u32>>,
+    /// Addresses that came more than once.
+    repeated: Vec<PciAddress>,
 }
 
 impl Tree {
@@ -100,9 +103,17 @@ impl Tree {
     #[must_use]
     pub fn new(functions: Vec<PciFunction>, packages: BTreeMap<u32, u32>) -> Self {
         let mut by_address: BTreeMap<PciAddress, PciFunction> = BTreeMap::new();
+        let mut repeated = Vec::new();
         for function in functions {
-            by_address.entry(function.address).or_insert(function);
+            match by_address.entry(function.address) {
+                Entry::Vacant(free) => {
+                    free.insert(function);
+                }
+                Entry::Occupied(_) => repeated.push(function.address),
+            }
         }
+        repeated.sort_unstable();
+        repeated.dedup();
         let mut functions: Vec<PciFunction> = by_address.into_values().collect();
         functions.sort_by(|a, b| a.path().cmp(b.path()));
         let mut roots = BTreeMap::new();
@@ -120,7 +131,14 @@ impl Tree {
             functions,
             packages,
             roots,
+            repeated,
         }
+    }
+
+    /// Addresses that several functions were said to have, in order: all but the first of each were left out.
+    #[must_use]
+    pub fn repeated(&self) -> &[PciAddress] {
+        &self.repeated
     }
 
     /// The functions, in the order of the tree.

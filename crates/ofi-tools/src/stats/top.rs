@@ -64,11 +64,10 @@ pub(crate) fn run(args: &TopArgs) -> ExitCode {
             out::line(&object(&rates, seconds).to_string());
         } else {
             // Over what the last look left, if this one is not the only one.
-            out::line(&format!(
-                "{}{}",
-                if args.once { "" } else { "\x1b[H\x1b[2J" },
-                page(&rates)
-            ));
+            if !args.once {
+                out::clear();
+            }
+            out::line(&page(&rates));
         }
         if args.once {
             return ExitCode::SUCCESS;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use ofi_hwloc::Source;
 use ofi_topo::shape::nic_name;
-use ofi_topo::{Nic, PciAddress, PciFunction, Sysfs, Tree};
+use ofi_topo::{Accelerators, Nic, PciAddress, PciFunction, Sysfs, Tree};
 
 /// Files are read up to so many bytes; the largest dumps have some hundred KiB.
 const FILE_MAX: u64 = 64 << 20;
@@ -23,6 +24,8 @@ pub(super) struct Host {
     pub(super) tree: Tree,
     /// NICs for collectives.
     pub(super) nics: Vec<Nic>,
+    /// What is to be known of where it is from.
+    pub(super) notes: Vec<String>,
 }
 
 /// Where to read it.
@@ -54,6 +57,9 @@ impl Host {
     pub(super) fn read(from: &From, more: &[PciAddress]) -> Result<Self, String> {
         let (name, tree, root) = match from {
             From::Root(root) => {
+                if !root.is_dir() {
+                    return Err(format!("{}: it is no directory", root.display()));
+                }
                 let tree = Sysfs::new(root).tree().map_err(|error| error.to_string())?;
                 (format!("sysfs below {}", root.display()), tree, Some(root))
             }
@@ -79,8 +85,9 @@ impl Host {
             }
         });
         Ok(Self {
-            name,
             nics: nics.collect(),
+            notes: notes(from, &tree),
+            name,
             tree,
         })
     }
@@ -89,6 +96,40 @@ impl Host {
     pub(super) fn nic(&self, address: PciAddress) -> Option<&Nic> {
         self.nics.iter().find(|nic| nic.pci == Some(address))
     }
+}
+
+/// What a source does not say, or less of than there should be.
+fn notes(from: &From, tree: &Tree) -> Vec<String> {
+    let functions = tree.functions();
+    let repeated = tree.repeated().iter();
+    let mut notes: Vec<String> = repeated
+        .map(|address| format!("{address} comes several times: the first is taken"))
+        .collect();
+    match from {
+        From::Root(root) if functions.is_empty() => {
+            notes.push(format!(
+                "{} shows no PCI function (sys/bus/pci/devices)",
+                root.display()
+            ));
+        }
+        From::Root(root) => notes.extend(lost(root, functions)),
+        From::File(_) | From::Hwloc => {
+            let is_silent = functions.iter().all(|f| f.link.speed.is_none());
+            let says = "it tells of no link's speed and width, as dumps of hwloc do: `emit` takes the defaults";
+            let note = (!functions.is_empty() && is_silent).then(|| says.to_owned());
+            notes.extend(note);
+        }
+    }
+    notes
+}
+
+/// Fewer accelerators than the instance type has: the plugins make other devices than elsewhere.
+fn lost(root: &Path, functions: &[PciFunction]) -> Option<String> {
+    let product = Sysfs::new(root).product_name().ok().flatten()?;
+    let whole = ofi_net::instance_accelerators(&product)?;
+    let found = functions.iter().filter(|f| Accelerators::NVIDIA.contain(f));
+    let found = found.count();
+    (found < whole).then(|| format!("{found} of the {whole} accelerators of {product}"))
 }
 
 /// A NIC by what it is; or the leader of a device in a file for NCCL, which says its place and link alone.
@@ -104,13 +145,15 @@ fn is_known(function: &PciFunction) -> bool {
 /// Text for the user.
 pub(super) fn text_of(path: &Path) -> Result<String, String> {
     let told = |error: &dyn core::fmt::Display| format!("{}: {error}", path.display());
-    let bytes = fs::metadata(path).map_err(|error| told(&error))?.len();
-    if bytes > FILE_MAX {
-        return Err(told(&format!(
-            "{bytes} bytes, and no topology has {FILE_MAX}"
-        )));
+    let mut text = String::new();
+    // A pipe or a device says nothing of its size, and need not end.
+    let file = fs::File::open(path).map_err(|error| told(&error))?;
+    let read = file.take(FILE_MAX + 1).read_to_string(&mut text);
+    if read.map_err(|error| told(&error))? as u64 > FILE_MAX {
+        let what = format!("more than {FILE_MAX} bytes, and no topology has so many");
+        return Err(told(&what));
     }
-    fs::read_to_string(path).map_err(|error| told(&error))
+    Ok(text)
 }
 
 /// A dump or a file of NCCL: what it is shows at its first element.

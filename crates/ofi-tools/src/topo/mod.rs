@@ -50,9 +50,9 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct Of {
-    /// Read the sysfs below this directory
-    #[arg(long, global = true, default_value = "/")]
-    root: PathBuf,
+    /// Read the sysfs below this directory [default: `OFI_NCCL_FS_ROOT`, as the plugins do, or /]
+    #[arg(long, global = true)]
+    root: Option<PathBuf>,
     /// Read a dump of hwloc (lstopo --whole-io FILE.xml) or a topology file of NCCL instead
     #[arg(long, global = true, conflicts_with = "root")]
     from: Option<PathBuf>,
@@ -109,9 +109,12 @@ fn act(TopoArgs { action, of }: &TopoArgs) -> Result<ExitCode, String> {
     let from = match (&of.from, of.hwloc) {
         (Some(file), _) => From::File(file.clone()),
         (None, true) => From::Hwloc,
-        (None, false) => From::Root(of.root.clone()),
+        (None, false) => From::Root(of.root.clone().unwrap_or_else(root_of_plugins)),
     };
     let host = Host::read(&from, &of.nic)?;
+    for note in &host.notes {
+        out::error_line(&format!("ofi topo: note: {note}"));
+    }
     let accelerators = of.group_by.accelerators();
     let grouping = group_near(&host.nics, &host.tree, accelerators)
         .and_then(|grouping| grouping.force_rails(of.rails))
@@ -140,6 +143,12 @@ fn act(TopoArgs { action, of }: &TopoArgs) -> Result<ExitCode, String> {
         out::line(&line);
     }
     Ok(ExitCode::from(u8::from(!is_well)))
+}
+
+/// Where the plugins read sysfs.
+fn root_of_plugins() -> PathBuf {
+    let set = std::env::var_os("OFI_NCCL_FS_ROOT").filter(|root| !root.is_empty());
+    set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
 }
 
 /// The file, or why there is none: on standard error, so that a redirected file stays empty.
