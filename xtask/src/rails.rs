@@ -116,7 +116,11 @@ fn sent(said: &str, nics: usize) -> Vec<Vec<u64>> {
     processes
 }
 
-/// What is wrong with where the bytes went: all over these NICs, about as many over each.
+/// How many times the bytes of one NIC another may carry. Messages take the NICs in turn, whatever their
+/// size, and some twenty messages of random sizes are not the same bytes as twenty others.
+const UNEVEN: u64 = 8;
+
+/// What is wrong with where the bytes went: all over these NICs, and none left out.
 fn fault(sent: &[u64], expected: &Range<usize>) -> Option<String> {
     let used: Vec<usize> = (0..sent.len()).filter(|&nic| sent[nic] > 0).collect();
     if used != expected.clone().collect::<Vec<_>>() {
@@ -124,7 +128,7 @@ fn fault(sent: &[u64], expected: &Range<usize>) -> Option<String> {
     }
     let part = &sent[expected.clone()];
     let (least, most) = (part.iter().min()?, part.iter().max()?);
-    (least * 2 < *most).then(|| format!("one NIC carried {least} bytes, another {most}"))
+    (least * UNEVEN < *most).then(|| format!("one NIC carried {least} bytes, another {most}"))
 }
 
 /// The command: each device of each instance, on a libfabric that there is.
@@ -212,7 +216,8 @@ mod tests {
         assert_eq!(fault(&[0, 5, 6, 0], &(1..3)), None);
         assert!(fault(&[1, 5, 6, 0], &(1..3)).unwrap().contains("[0, 1, 2]"));
         assert!(fault(&[0, 5, 0, 0], &(1..3)).unwrap().contains("not 1..3"));
-        assert!(fault(&[0, 5, 11, 0], &(1..3)).unwrap().contains("11"));
+        assert_eq!(fault(&[0, 5, 40, 0], &(1..3)), None);
+        assert!(fault(&[0, 5, 41, 0], &(1..3)).unwrap().contains("41"));
     }
 
     #[test]
