@@ -14,6 +14,11 @@ const NOISE_BYTES: usize = 600;
 /// Calls `check` with every file of `fuzz/corpus/TARGET`, with some made of it (bytes changed, cut, and
 /// repeated) and with noise: the same ones in each run.
 pub(crate) fn replay(target: &str, check: impl Fn(&[u8])) {
+    replay_some(target, (VARIANTS, NOISE), check);
+}
+
+/// The same, with so many made of each file, and so much noise: for checks that take their time.
+pub(crate) fn replay_some(target: &str, (variants, noise): (u64, u64), check: impl Fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/corpus")
         .join(target);
@@ -25,11 +30,11 @@ pub(crate) fn replay(target: &str, check: impl Fn(&[u8])) {
     for file in files {
         let bytes = fs::read(&file).expect("a file of the corpus");
         check(&bytes);
-        for _ in 0..VARIANTS {
+        for _ in 0..variants {
             check(&changed(&bytes, &mut chance));
         }
     }
-    for _ in 0..NOISE {
+    for _ in 0..noise {
         let len = chance.below(NOISE_BYTES);
         let noise: Vec<u8> = (0..len).map(|_| chance.next().to_le_bytes()[0]).collect();
         check(&noise);

@@ -4,9 +4,9 @@
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,relro,-z,now");
-    // A sanitizer's symbols are in the program that loads us.
+    // The symbols of a sanitizer or fuzzer are in the program that loads us.
     let flags = std::env::var_os("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    if !flags.to_string_lossy().contains("sanitizer=") {
+    if !flags.to_string_lossy().contains("sanitizer") {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,defs");
     }
     println!("cargo::rerun-if-changed=build.rs");

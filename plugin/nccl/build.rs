@@ -6,9 +6,9 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnccl-net-ofi.so");
     // Everything is resolved at load: an error there is better than one in the middle of a job.
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,relro,-z,now");
-    // No unresolved symbol may wait for run time either; but those of a sanitizer are in the program.
+    // No unresolved symbol may wait for run time either; but those of a sanitizer or fuzzer are in the program.
     let flags = std::env::var_os("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
-    if !flags.to_string_lossy().contains("sanitizer=") {
+    if !flags.to_string_lossy().contains("sanitizer") {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,defs");
     }
 }

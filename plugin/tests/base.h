@@ -61,6 +61,9 @@ __attribute__((format(printf, 5, 6))) static void logger(int level, unsigned lon
         /* docs/errors.md has every one of them. */
         CHECK(strncmp(text, "NET/OFI OFI-E", 13) == 0 || strncmp(text, "NET/OFI OFI-W", 13) == 0,
               "a warning without a code: %s", text);
+        /* No line is a part of another: one cure. */
+        const char *cure = strstr(text, "; do: ");
+        CHECK(cure && !strstr(cure + 1, "; do: "), "not one cure: %s", text);
         __atomic_add_fetch(&warnings, 1, __ATOMIC_RELAXED);
         memcpy(last_warning, text, sizeof text);
     }

@@ -8,6 +8,7 @@
  *        dmabuf    by a dma-buf, closed at once, with addresses that are of no memory at all
  *        refused   by a dma-buf where the NIC takes none: by its address then, and one warning
  *        bad       what is no dma-buf, and what is no memory of the device
+ *        einval    the NIC refuses it, though it says that it reaches such memory
  *        nocuda    there is no CUDA
  *        nodevice  the provider has no memory of devices */
 #include "common.h"
@@ -240,6 +241,11 @@ static void refusals(const struct setup *setup)
             puts("skipped: no libcuda.so.1 (this machine has one)");
         else
             refuse(&net, 2, "OFI-E0316", got);
+    } else if (is(setup, "einval")) {
+        CHECK(supported(&net) & DEVICE_TYPE, "ptrSupport %#x", supported(&net));
+        refuse(&net, 3, "OFI-E0319", PICK(&net, regMr)(sender, memory.named, LARGEST, DEVICE_TYPE, &mr));
+        refuse(&net, 3, "FI_EFA_SET_CUDA_SYNC_MEMOPS=0",
+               PICK(&net, regMr)(receiver, memory.named, LARGEST, DEVICE_TYPE, &mr));
     } else {
         if (DEVICE_TYPE == 2) /* CUDA is asked, Neuron is not */
             refuse(&net, 3, "OFI-E0317", PICK(&net, regMr)(sender, host, PAGE, DEVICE_TYPE, &mr));
@@ -268,7 +274,7 @@ int main(int argc, char **argv)
     CHECK(argc == 4, "usage: device PLUGIN VERSION HOW");
     watchdog(120);
     struct setup setup = {.plugin = argv[1], .version = atoi(argv[2]), .how = argv[3]};
-    if (is(&setup, "bad") || is(&setup, "nocuda") || is(&setup, "nodevice")) {
+    if (is(&setup, "bad") || is(&setup, "einval") || is(&setup, "nocuda") || is(&setup, "nodevice")) {
         refusals(&setup);
     } else {
         struct peer peer = fork_peer(be_second, &setup);

@@ -70,6 +70,13 @@ pub(crate) fn fall_back(plugin: &Path, version: &str) {
     }
 }
 
+/// Field report REG-05: memory that ptrSupport offers is refused with EINVAL.
+pub(crate) fn refused(plugin: &Path, version: &str) {
+    let plan = ("EFA_EMU_PLAN", "mr-error errno=EINVAL size=1048577..2M");
+    run(plugin, &[version, "einval"], true, &[plan]);
+    run(plugin, &[version, "einval"], true, &[plan, SENDRECV]);
+}
+
 /// No device, or no NIC that reaches its memory: a code, and all else goes on.
 pub(crate) fn none(plugin: &Path, version: &str) {
     for provider in ["tcp", "shm"] {

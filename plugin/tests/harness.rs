@@ -78,25 +78,35 @@ fn compile(cc: &str, name: &str) -> PathBuf {
 /// A directory with a driver's library of CUDA that is none (`fakecuda.c`); `None` without a C compiler.
 pub(crate) fn fake_cuda() -> Option<&'static Path> {
     static COMPILED: OnceLock<Option<PathBuf>> = OnceLock::new();
-    COMPILED.get_or_init(compile_fake_cuda).as_deref()
+    let made = COMPILED.get_or_init(|| shared_object("fakecuda", "libcuda.so.1", "libcuda.so.1"));
+    made.as_deref()
 }
 
-fn compile_fake_cuda() -> Option<PathBuf> {
+/// A directory with a libfabric of the tests' own (`oldfabric.c` and `lackingfabric.c`, which will not do,
+/// `countingfabric.c`, which counts); `None` without a C compiler.
+pub(crate) fn fabric(source: &str) -> Option<PathBuf> {
+    // A name of its own: the real one is looked for by its name.
+    shared_object(source, "libfabric.so.1", source)
+}
+
+/// Compiles a source to a shared object of that file name, in a directory of its own; `soname` is what the
+/// loader knows it by.
+fn shared_object(source: &str, file: &str, soname: &str) -> Option<PathBuf> {
     let cc = compiler("CC", ["cc", "gcc", "clang"])?;
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let dir = dir.join(concat!(env!("CARGO_PKG_NAME"), "-fakecuda"));
+    let dir = dir.join(format!("{}-{source}", env!("CARGO_PKG_NAME")));
     std::fs::create_dir_all(&dir).expect("the directory is that of the test");
     let fresh = dir.join(format!("{}", std::process::id()));
     let built = Command::new(cc)
         .args(["-std=gnu11", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra"])
-        .args(["-Werror", "-Wl,-soname,libcuda.so.1", "-o"])
+        .args(["-Werror", &format!("-Wl,-soname,{soname}"), "-o"])
         .arg(&fresh)
-        .arg(sources().join("fakecuda.c"))
+        .arg(sources().join(source).with_extension("c"))
         .output()
         .expect("the compiler that was just tried runs");
     let errors = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "fakecuda.c: {errors}");
-    std::fs::rename(&fresh, dir.join("libcuda.so.1")).expect("both names are in one directory");
+    assert!(built.status.success(), "{source}.c: {errors}");
+    std::fs::rename(&fresh, dir.join(file)).expect("both names are in one directory");
     Some(dir)
 }
 
@@ -151,15 +161,15 @@ pub(crate) fn run(plugins: &[PathBuf], name: &str, arguments: &[&str], settings:
 }
 
 /// Runs a program on one provider: the shared objects, its name, what else it is given; `change` has the
-/// last word on its environment.
+/// last word on its environment. What it printed; nothing where it was skipped.
 pub(crate) fn run_on(
     provider: &str,
     (plugins, name, arguments): (&[PathBuf], &str, &[&str]),
     change: impl FnOnce(&mut Command),
-) {
+) -> Option<String> {
     let Some(binary) = program(name) else {
         println!("skipped: {name} (no C compiler)");
-        return;
+        return None;
     };
     let mut command = Command::new(&binary);
     command
@@ -176,7 +186,7 @@ pub(crate) fn run_on(
     judge(
         &[&[name], arguments, &["on", provider]].concat().join(" "),
         &output(command),
-    );
+    )
 }
 
 /// Whether the libfabric that a plugin finds is older: as a start on shm says it.
@@ -237,7 +247,7 @@ fn output(mut command: Command) -> Output {
 const NO_FABRIC: &str = "libfabric is missing: install it, set OFI_LIBFABRIC_PATH, or let the tests \
                          be skipped with OFI_TEST_ALLOW_NO_FABRIC=1";
 
-fn judge(what: &str, output: &Output) {
+fn judge(what: &str, output: &Output) -> Option<String> {
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     for line in stdout.lines().filter(|line| line.starts_with("skipped: ")) {
@@ -246,7 +256,7 @@ fn judge(what: &str, output: &Output) {
     let no_fabric = stderr.contains("OFI-E0101");
     if no_fabric && std::env::var_os("OFI_TEST_ALLOW_NO_FABRIC").is_some_and(|v| v == "1") {
         println!("skipped: {what} (no libfabric)");
-        return;
+        return None;
     }
     let hint = if no_fabric { NO_FABRIC } else { "" };
     let status = output.status;
@@ -255,4 +265,5 @@ fn judge(what: &str, output: &Output) {
         "{what}: {status}\n{hint}\n{stdout}\n{stderr}"
     );
     assert!(stdout.ends_with("ok\n"), "{what} ended early: {stdout}");
+    Some(stdout.into_owned())
 }

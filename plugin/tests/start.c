@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a start says, under the environment that it is given, with the first table and the last.
  *
- * healthy: init and the first use of each device warn of nothing; the provider is told of once.
+ * healthy: init and the first use of each device warn of nothing; the provider is told of once. With
+ *          OFI_TEST_COUNTED (countingfabric.c) libfabric is asked twice at most.
  * fails: init gives an error and exactly one warning, one line with a stable code, likely causes and what
  *        to do, and with each TEXT; then nothing is there, and the next init says the same.
  * warns: init succeeds with exactly that one warning.
@@ -11,6 +12,16 @@
 #include "common.h"
 
 static int providers_told;
+
+/* How often libfabric was asked what there is, so far; 0 where nobody counts. */
+static int asked(void)
+{
+    const char *path = getenv("OFI_TEST_COUNTED");
+    void *library = path ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    int *count = library ? dlsym(library, "asked") : NULL;
+    CHECK(!library || count, "nothing is counted by %s", path);
+    return count ? *count : 0;
+}
 
 /* Counts what the provider's line says, and passes it on. */
 __attribute__((format(printf, 5, 6))) static void counting(int level, unsigned long flags, const char *file,
@@ -70,7 +81,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[2], "fails") == 0) {
             fails(&net, argc, argv);
         } else {
-            int result = PICK(&net, init)(counting);
+            int before = asked(), result = PICK(&net, init)(counting);
             CHECK(result == 0, "init gave %d: %s", result, last_warning);
             CHECK(providers_told == 1, "the provider was told of %d times", providers_told);
             if (strcmp(argv[2], "warns") == 0)
@@ -78,6 +89,8 @@ int main(int argc, char **argv)
             CHECK(warnings == 0, "%d warnings, the last: %s", warnings, last_warning);
             EXPECT(0, PICK(&net, devices)(&count));
             CHECK(count > 0, "no devices");
+            int times = asked() - before;
+            CHECK(times >= (getenv("OFI_TEST_COUNTED") != NULL) && times <= 2, "asked %d times", times);
             int unusable = strcmp(argv[2], "unusable") == 0;
             for (int device = 0; device < (unusable ? 1 : count); device++)
                 listens(&net, device, unusable);

@@ -41,7 +41,7 @@ const HEALTHY: &[(&str, &[(&str, &str)])] = &[
 ];
 
 /// Each with the code of its reason, the cause by name, and the way out.
-const BROKEN: &[Start<'_>] = &[
+const ODD: &[Start<'_>] = &[
     Start {
         provider: "tcp",
         settings: &[("OFI_NCCL_LIBFABRIC_PATH", "/nonexistent/libfabric.so.1")],
@@ -56,13 +56,66 @@ const BROKEN: &[Start<'_>] = &[
         provider: "tcp",
         settings: &[("OFI_NCCL_LIBFABRIC_PATH", "/proc/self/exe")],
         ends: "fails",
-        texts: &["OFI-E0101", "/proc/self/exe", "OFI_NCCL_LIBFABRIC_PATH"],
+        texts: &["OFI-E0118", "/proc/self/exe", "OFI_NCCL_LIBFABRIC_PATH"],
+    },
+    // Not even the version of a pipe is asked for: nobody writes to it.
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_LIBFABRIC_PATH", "/dev/null")],
+        ends: "fails",
+        texts: &["OFI-E0118", "/dev/null (it is no file)"],
+    },
+    // libefa of another rdma-core, libhwloc that an image lacks.
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_LIBFABRIC_PATH", LACKING_FABRIC)],
+        ends: "fails",
+        texts: &[
+            "OFI-E0118",
+            "undefined symbol: efadv_query_mr",
+            "`ofi doctor` and ldd",
+        ],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_LIBFABRIC_PATH", OLD_FABRIC)],
+        ends: "fails",
+        texts: &[
+            "OFI-E0102",
+            "libfabric.so.1 is libfabric 1.16, and 1.17 is needed",
+        ],
     },
     Start {
         provider: "nosuch",
         settings: &[],
         ends: "fails",
         texts: &["OFI-E0103", "FI_PROVIDER=nosuch", "fi_info -l"],
+    },
+    // Names that libfabric takes to the last blank, and one of a fabric.
+    Start {
+        provider: " efa",
+        settings: &[P5],
+        ends: "fails",
+        texts: &[
+            "OFI-E0103",
+            "FI_PROVIDER=\" efa\"; libfabric takes blanks for a part of a name",
+        ],
+    },
+    Start {
+        provider: "efa-direct",
+        settings: &[],
+        ends: "fails",
+        texts: &[
+            "OFI-E0103",
+            "FI_PROVIDER=efa-direct; efa-direct is a fabric",
+        ],
+    },
+    // Whatever is in a variable, what to do is within what collectives libraries keep of a line.
+    Start {
+        provider: LONG,
+        settings: &[],
+        ends: "fails",
+        texts: &["OFI-E0103", "FI_PROVIDER=\"xxxx", "xx..\"; likely: "],
     },
     // libfabric takes an empty filter as one that nothing passes.
     Start {
@@ -166,6 +219,12 @@ const BROKEN: &[Start<'_>] = &[
     },
     Start {
         provider: "tcp",
+        settings: &[("OFI_NCCL_RDMA_MIN_POSTED_BOUNCE_BUFFERS", "5")],
+        ends: "fails",
+        texts: &["OFI-E0201", "BOUNCE_BUFFERS=5: withdrawn: set "],
+    },
+    Start {
+        provider: "tcp",
         settings: &[RDMA, ("OFI_NCCL_EARLY_COMPLETION", "1")],
         ends: "fails",
         texts: &["OFI-E0206", "unset OFI_NCCL_EARLY_COMPLETION"],
@@ -175,7 +234,7 @@ const BROKEN: &[Start<'_>] = &[
         provider: "efa",
         settings: &[RDMA, ("EFA_EMU_GENERATION", "1.17")],
         ends: "fails",
-        texts: &["OFI-E0110", "OFI_NCCL_PROTOCOL=SENDRECV"],
+        texts: &["OFI-E0119", "OFI_NCCL_PROTOCOL=SENDRECV"],
     },
     // No locked memory: known at the first use, for init registers nothing.
     Start {
@@ -196,6 +255,50 @@ const BROKEN: &[Start<'_>] = &[
         settings: &[("OFI_NCCL_FORCE_NUM_RAIL", "4")],
         ends: "warns",
         texts: &["OFI-W0204", "OFI_NCCL_FORCE_NUM_RAILS"],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_TRACE_FILE", "/proc/nosuch/x")],
+        ends: "warns",
+        texts: &["OFI-W0205", "/proc/nosuch/x.", "No such file"],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_DUMP_DIR", "/proc/nosuch")],
+        ends: "warns",
+        texts: &["OFI-W0211", "OFI_NCCL_DUMP_DIR=/proc/nosuch: No such file"],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_STATS_DIR", "/proc/nosuch")],
+        ends: "warns",
+        texts: &["OFI-W0215", "/proc/nosuch/", "No such file"],
+    },
+    Start {
+        provider: "tcp",
+        settings: &[("OFI_NCCL_RDMA_MIN_POSTED_EAGER_BUFFERS", "500")],
+        ends: "warns",
+        texts: &["OFI-W0209", "is 500, above ", "using 128 for both"],
+    },
+    // Devices by hand that cannot all be connected, and NICs where nobody shows the bus that they are on.
+    Start {
+        provider: "efa",
+        settings: &[
+            RDMA,
+            FOUR,
+            (GROUPS.0, "rdmap0s4,rdmap0s5,rdmap0s6;rdmap0s7"),
+        ],
+        ends: "warns",
+        texts: &["OFI-W0113", "devices have 1 to 3 rails", GROUPS.0],
+    },
+    Start {
+        provider: "efa",
+        settings: &[FOUR, ("OFI_NCCL_FS_ROOT", "/nonexistent")],
+        ends: "warns",
+        texts: &[
+            "OFI-W0117",
+            "4 NICs are PCI functions, and /nonexistent/sys/bus/pci/devices shows no",
+        ],
     },
     // Foreign text is no format: names and values of variables reach the logger as they are.
     Start {
@@ -232,6 +335,16 @@ const BROKEN: &[Start<'_>] = &[
 /// Stands for the names of all that are there.
 const ALL_INTERFACES: &str = "*";
 
+/// Stand for a libfabric that is older than any that works, and for one that lacks what it needs.
+const OLD_FABRIC: &str = "(old)";
+const LACKING_FABRIC: &str = "(lacking)";
+
+/// More than anybody shows of a name.
+const LONG: &str = match core::str::from_utf8(&[b'x'; 3000]) {
+    Ok(text) => text,
+    Err(_) => "",
+};
+
 fn interfaces() -> String {
     let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten();
     let names = entries.flatten().map(|entry| entry.file_name());
@@ -248,8 +361,11 @@ fn run(plugin: &Path, start: &Start<'_>) {
     } = start;
     let arguments = [&[*ends], *texts].concat();
     let all = interfaces();
+    let path = |dir: Option<PathBuf>| dir.unwrap_or_default().display().to_string();
     let named = |(name, value): &(&str, &str)| match *value {
         ALL_INTERFACES => ((*name).to_owned(), all.clone()),
+        OLD_FABRIC => ((*name).to_owned(), path(harness::fabric("oldfabric"))),
+        LACKING_FABRIC => ((*name).to_owned(), path(harness::fabric("lackingfabric"))),
         value => ((*name).to_owned(), value.to_owned()),
     };
     let settings = settings.iter().map(named);
@@ -283,16 +399,52 @@ pub(crate) fn healthy(plugin: &Path) {
             texts: &[],
         };
         run(plugin, &start);
+        counted(plugin, &start);
     }
+}
+
+/// The same start over a libfabric that counts what it is asked: twice at most, as seen from outside.
+fn counted(plugin: &Path, start: &Start<'_>) {
+    let Some(dir) = harness::fabric("countingfabric") else {
+        return;
+    };
+    let counting = dir.join("libfabric.so.1").display().to_string();
+    let real = std::env::var("OFI_LIBFABRIC_PATH").unwrap_or_else(|_| "libfabric.so.1".to_owned());
+    let real = match Path::new(&real).is_dir() {
+        true => format!("{real}/libfabric.so.1"),
+        false => real,
+    };
+    let counts = [
+        ("OFI_NCCL_LIBFABRIC_PATH", counting.as_str()),
+        ("OFI_TEST_COUNTED", &counting),
+        ("OFI_TEST_FABRIC", &real),
+    ];
+    let settings = [start.settings, &counts].concat();
+    let start = Start {
+        settings: &settings,
+        ..*start
+    };
+    run(plugin, &start);
 }
 
 /// Starts that fail say why, once: those with these codes, or all with none given.
 pub(crate) fn broken(plugin: &Path, codes: &[&str]) {
-    let wanted = |start: &&Start<'_>| {
+    odd(plugin, codes, |ends| ends == "fails");
+}
+
+/// So do those that a job can run with, or that fail later.
+pub(crate) fn warned(plugin: &Path, codes: &[&str]) {
+    odd(plugin, codes, |ends| ends != "fails");
+}
+
+fn odd(plugin: &Path, codes: &[&str], is_wanted: impl Fn(&str) -> bool) {
+    let is_named = |start: &Start<'_>| {
         codes.is_empty() || start.texts.first().is_some_and(|code| codes.contains(code))
     };
-    for start in BROKEN.iter().filter(wanted) {
-        run(plugin, start);
+    for start in ODD {
+        if is_wanted(start.ends) && is_named(start) {
+            run(plugin, start);
+        }
     }
 }
 
@@ -309,4 +461,27 @@ pub(crate) fn old_libfabric(plugin: &Path) {
         texts: &["OFI-E0105", "libfabric is 1.", "EFA needs 1.22"],
     };
     run(plugin, &start);
+}
+
+/// Calls that fail say why, once each: with one table and with another.
+pub(crate) fn calls(plugin: &Path, versions: [&str; 2]) {
+    let plugins = [plugin.into()];
+    for protocol in ["RDMA", "SENDRECV"] {
+        let settings = [("OFI_NCCL_PROTOCOL", protocol)];
+        for (version, what) in versions.into_iter().zip(["devices", "regions"]) {
+            harness::run(&plugins, "told", &[version, what], &settings);
+        }
+        let on = |provider: &str, what: &str, more: (&str, &str)| {
+            let arguments = [versions[0], what];
+            harness::run_on(provider, (&plugins, "told", &arguments), |command| {
+                command.envs(settings).env(more.0, more.1);
+            });
+        };
+        on("shm", "keys", ("OFI_NCCL_MR_KEY_SIZE", "1"));
+        on(
+            "efa",
+            "refused",
+            ("EFA_EMU_PLAN", "mr-error errno=ENOMEM size=2M.."),
+        );
+    }
 }

@@ -1,15 +1,16 @@
 //! `cargo xtask bench`: everything that is measured, and the pages and charts made of it.
 //!
 //! Parts, in their order: `micro` (the benches of the crates, each beside its public baselines), `raw` (end to
-//! end beside libfabric's own operations), `hot` (instructions), `pages` (what is written of it). One part alone
+//! end beside libfabric's own operations), `rails` (four against one), `hot` (instructions), `pages` (what is written of it). One part alone
 //! takes what the others left.
 //!
-//! * [`micro`], [`raw`]: running; [`results`]: reading what came of it
+//! * [`micro`], [`raw`], [`rails`]: running; [`results`]: reading what came of it
 //! * [`targets`]: what should be, and whether it is; [`page`], [`chart`]: docs/benchmarks.md and its pictures
 
 mod chart;
 mod micro;
 mod page;
+mod rails;
 mod raw;
 mod results;
 mod targets;
@@ -24,7 +25,7 @@ use crate::workspace::Workspace;
 use results::Results;
 
 /// What is measured.
-const PARTS: [&str; 4] = ["micro", "raw", "hot", "pages"];
+const PARTS: [&str; 5] = ["micro", "raw", "rails", "hot", "pages"];
 
 /// How it is measured.
 #[derive(Debug)]
@@ -49,6 +50,7 @@ pub(crate) fn run(here: &Workspace, options: &[&str]) -> Result<()> {
         match part {
             "micro" => micro::run(&bench)?,
             "raw" => raw::run(&bench)?,
+            "rails" => rails::run(&bench)?,
             "hot" => hot::run(here, &["--update"])?,
             _ => page::write(here, &Results::read(&bench.out)?, is_quick)?,
         }

@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -14,10 +14,13 @@ use crate::process::{Ended, Program};
 use crate::workspace::Workspace;
 
 /// The targets there are, one a file of `fuzz/fuzz_targets`.
-pub(crate) const TARGETS: [&str; 11] = [
+pub(crate) const TARGETS: [&str; 14] = [
+    "abi_nccl",
+    "abi_neuron",
     "calls",
     "conn",
     "ctrl",
+    "dump",
     "environment",
     "handle",
     "imm",
@@ -35,6 +38,20 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 
 /// Build scripts must not be instrumented: they are not, when a target is named.
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+/// What those of the exported tables run with (`plugin/tests/sequences/world.rs`): to change it costs as much as
+/// ten sequences, so each gets a part of the time.
+const MODE: &str = "OFI_FUZZ_MODE";
+
+/// How many of them a target has.
+fn modes(target: &str) -> u64 {
+    match target {
+        // With a context and without.
+        "abi_nccl" => 16,
+        "abi_neuron" => 8,
+        _ => 1,
+    }
+}
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,9 +125,17 @@ pub(crate) fn run(here: &Workspace, options: &[&str]) -> Result<()> {
         .run()
         .context("the fuzz targets take a nightly toolchain and a C++ compiler")?;
     let programs = built.join(TRIPLE).join("release");
+    let provider = provider(here, &asked)?;
     let mut sum = 0;
     for target in &asked.targets {
-        let runs = fuzz(here, &programs.join(target), target, &asked)?;
+        let mut runs = 0;
+        for mode in 0..modes(target) {
+            let program = Program::new(programs.join(target))
+                .env("FI_PROVIDER_PATH", &provider)
+                .env(MODE, mode.to_string());
+            let told = fuzz(here, &program, target, &asked);
+            runs += told.with_context(|| format!("with {MODE}={mode}, if the target has modes"))?;
+        }
         println!("{target:>12} {runs:>12} executions in {} s", asked.seconds);
         sum += runs;
     }
@@ -118,7 +143,22 @@ pub(crate) fn run(here: &Workspace, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn fuzz(here: &Workspace, program: &Path, target: &str, asked: &Asked<'_>) -> Result<u64> {
+/// The directory of the emulated EFA, which those of the exported tables run over: not instrumented, since it is
+/// not what they are about.
+fn provider(here: &Workspace, asked: &Asked<'_>) -> Result<PathBuf> {
+    if asked
+        .targets
+        .iter()
+        .any(|target| target.starts_with("abi_"))
+    {
+        here.cargo(&["build", "--release", "-p", "efa-emu"])
+            .limit(Duration::from_secs(30 * 60))
+            .run()?;
+    }
+    Ok(here.target.join("release"))
+}
+
+fn fuzz(here: &Workspace, program: &Program, target: &str, asked: &Asked<'_>) -> Result<u64> {
     let (learned, kept) = (
         here.target.join("fuzz").join(target),
         here.root.join("fuzz/corpus").join(target),
@@ -126,14 +166,16 @@ fn fuzz(here: &Workspace, program: &Path, target: &str, asked: &Asked<'_>) -> Re
     fs::create_dir_all(&learned)?;
     let log_path = here.target.join("fuzz").join(format!("{target}.log"));
     let log = fs::File::create(&log_path)?;
-    let limit = Duration::from_secs(asked.seconds + 300);
+    let seconds = (asked.seconds / modes(target)).max(1);
+    let limit = Duration::from_secs(seconds + 300);
     let finds = format!(
         "-artifact_prefix={}/found-",
         here.target.join("fuzz").display()
     );
-    let ended = Program::new(program)
+    let ended = program
+        .clone()
         .args([&learned, &kept])
-        .args([format!("-max_total_time={}", asked.seconds), finds])
+        .args([format!("-max_total_time={seconds}"), finds])
         .args(["-print_final_stats=1", "-timeout=20", "-rss_limit_mb=4096"])
         .dir(&here.root)
         .limit(limit)
@@ -149,7 +191,8 @@ fn fuzz(here: &Workspace, program: &Path, target: &str, asked: &Asked<'_>) -> Re
         );
     }
     if asked.is_merging {
-        Program::new(program)
+        program
+            .clone()
             .args([&kept, &learned])
             .args(["-merge=1"])
             .dir(&here.root)

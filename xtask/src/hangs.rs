@@ -1,8 +1,9 @@
 //! `cargo xtask hangs`: sixteen ranks, one of which hangs in one way after the other; `ofi dump` has to
-//! name it, and what it has not done.
+//! name it, and what it has not done, and `ofi trace` has to show what went over the rails of those that answer.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
@@ -245,6 +246,7 @@ impl Run<'_> {
             .args(args)
             .env("OFI_NCCL_DUMP_DIR", dumps)
             .env("OFI_NCCL_STALL_WARN", "1")
+            .env("OFI_NCCL_TRACE_RING", "200")
             // Senders wait for CLOSE.
             .env("OFI_NCCL_DISABLE_CLOSE_MESSAGE", "0")
             .env("OFI_NCCL_PROTOCOL", protocol)
@@ -274,6 +276,20 @@ impl Run<'_> {
         }
     }
 
+    /// What is wrong with the records in the dumps, if anything is.
+    fn traced(&self, dumps: &Path) -> Result<Option<String>> {
+        let output = Command::new(&self.built.ofi)
+            .args(["trace", "--json"])
+            .arg(dumps)
+            .output()
+            .context("ofi trace")?;
+        let error = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            return Ok(Some(format!("ofi trace: {}: {error}", output.status)));
+        }
+        Ok(untraced(&String::from_utf8_lossy(&output.stdout)))
+    }
+
     /// Asks until the verdict is as it has to be, which it stays, or until the patience is over.
     fn verdict(&self, dumps: &Path) -> Result<core::result::Result<String, String>> {
         let end = Instant::now() + PATIENCE;
@@ -286,7 +302,11 @@ impl Run<'_> {
                 .output()
                 .context("ofi dump")?;
             let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            let fault = fault(&self.case, &said);
+            // An error is dumped at once, and what the others remember when they stall or are asked.
+            let fault = match fault(&self.case, &said) {
+                None if right > 0 => self.traced(dumps)?,
+                fault => fault,
+            };
             right = if fault.is_none() { right + 1 } else { 0 };
             match fault {
                 None if right > 1 => return Ok(Ok(headline(&said))),
@@ -297,6 +317,29 @@ impl Run<'_> {
                 _ => {}
             }
         }
+    }
+}
+
+/// What is wrong with what `ofi trace --json` printed: all ranks but one have records at least, and there is
+/// more than the names of endpoints.
+fn untraced(lines: &str) -> Option<String> {
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_default())
+        .collect();
+    let text = |line: &Value, field: &str| {
+        let text = line.get(field).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let who: BTreeSet<String> = lines.iter().map(|line| text(line, "who")).collect();
+    let ranks: usize = RANKS.parse().unwrap_or(0);
+    let posted = lines.iter().filter(|line| line.get("op").is_some()).count();
+    if who.len() + 1 < ranks {
+        Some(format!("records of {} ranks: {who:?}", who.len()))
+    } else if posted < ranks {
+        Some(format!("{posted} records of operations"))
+    } else {
+        None
     }
 }
 
@@ -341,7 +384,7 @@ fn fault(case: &Case, said: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CASES, fault};
+    use super::{CASES, fault, untraced};
     use serde_json::json;
 
     #[test]
@@ -362,6 +405,19 @@ mod tests {
         ] {
             assert!(fault(case, &bad).is_some(), "{bad}");
         }
+    }
+
+    #[test]
+    fn records_are_those_of_nearly_all_ranks() {
+        let of = |ranks: usize, op: &str| -> String {
+            let line = |rank| format!("{{\"who\": \"n1:{rank}\", \"what\": \"CTRL\"{op}}}\n");
+            (0..ranks).map(line).collect()
+        };
+        let op = ", \"op\": 1";
+        assert_eq!(untraced(&of(16, op)), None);
+        assert!(untraced(&of(14, op)).is_some());
+        assert!(untraced(&of(16, "")).is_some());
+        assert!(untraced("").is_some());
     }
 
     #[test]

@@ -206,11 +206,11 @@ fn measure_suite(here: &Workspace, suite: &Suite) -> Result<Vec<f64>> {
     let example = ["--example", suite.example];
     here.cargo(&[&package[..], &example[..]].concat()).run()?;
     let cases: Vec<&Case> = suite.cases.iter().collect();
-    measure_program(&suite.program(here), &cases)
+    measure_program(&suite.program(here), &cases, &[])
 }
 
-/// The cases of a program that is built.
-fn measure_program(program: &Path, cases: &[&Case]) -> Result<Vec<f64>> {
+/// The cases of a program that is built, with these variables set.
+fn measure_program(program: &Path, cases: &[&Case], set: &[(&str, String)]) -> Result<Vec<f64>> {
     let one = |name: &str| -> Result<f64> {
         let line = [
             "--tool=callgrind",
@@ -219,6 +219,9 @@ fn measure_program(program: &Path, cases: &[&Case]) -> Result<Vec<f64>> {
             "--log-fd=1",
         ];
         let valgrind = Program::new("valgrind").args(line).args([program]);
+        let valgrind = set.iter().fold(valgrind, |valgrind, (variable, value)| {
+            valgrind.env(variable, value)
+        });
         let output = valgrind.args([name]).limit(LIMIT).output()?;
         cost(&output).with_context(|| format!("case {name}"))
     };

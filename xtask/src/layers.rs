@@ -72,7 +72,7 @@ const ALLOWED: &[Arrows] = &[
     arrows(
         "ofi-plugin-nccl",
         &["ofi-plugin-edge"],
-        &["ofi-plugin-neuron", "efa-emu"],
+        &["ofi-plugin-neuron", "efa-emu", "ofi-topo"],
     ),
     arrows(
         "ofi-tools",

@@ -90,7 +90,7 @@ impl Instance {
 }
 
 /// Bytes that went out of each NIC, in each process, as `ofi emu --numbers` prints them.
-fn sent(said: &str, nics: usize) -> Vec<Vec<u64>> {
+pub(crate) fn sent(said: &str, nics: usize) -> Vec<Vec<u64>> {
     let mut processes: Vec<Vec<u64>> = Vec::new();
     for line in said.lines() {
         if line.contains("process ") && line.contains("(pid ") {

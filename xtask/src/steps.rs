@@ -221,6 +221,20 @@ pub(crate) const STEPS: &[Step] = &[
     )
     .env(&[("RUSTFLAGS", "--cfg loom")]),
     Step::cargo(
+        "every interleaving at the lock of a domain",
+        &[
+            "test",
+            "--release",
+            "--package",
+            "ofi-net",
+            "--lib",
+            "--target-dir",
+            LOOM_DIR,
+            "interleavings",
+        ],
+    )
+    .env(&[("RUSTFLAGS", "--cfg loom")]),
+    Step::cargo(
         "every interleaving of small scenes",
         &[
             "test",

@@ -4,12 +4,14 @@
 //! * [`rules`] holds what can be said of one file alone
 //! * [`safety`] holds unsafe code against the table of docs/safety.md
 //! * [`field`] holds the tests that exist against those that docs/field-reports.md names
+//! * [`quotes`] holds what it quotes against what is still said
 //! * [`crates`] holds the crates against ARCHITECTURE.md and their READMEs
 
 mod crates;
 mod field;
 mod files;
 mod lexer;
+mod quotes;
 mod rules;
 mod safety;
 
@@ -27,6 +29,7 @@ pub(crate) fn run(here: &Workspace) -> Result<()> {
     faults.extend(safety::check(&files));
     faults.extend(crates::check(&files, &here.crates()?));
     faults.extend(field::check(&files));
+    faults.extend(quotes::check(&files));
     faults.extend(traps::check(&files, &field::points(&files)));
     match field::missing(&files, &here.root) {
         Some(missing) => faults.extend(missing),

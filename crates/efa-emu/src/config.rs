@@ -1,7 +1,9 @@
 //! What the environment says, read once a process.
 
+use core::hash::BuildHasher as _;
 use core::time::Duration;
 use std::env::VarError;
+use std::hash::RandomState;
 use std::path::PathBuf;
 
 use ofi_sys::bindings as b;
@@ -26,6 +28,9 @@ const RANKS: [&str; 6] = [
     "PMI_RANK",
     "SLURM_PROCID",
 ];
+
+/// The name of a process that nobody numbered: the same each time, so that the same seed is the same run.
+const UNNAMED: &str = "unnamed";
 
 /// All of this crate's own.
 const OWN: [&str; 12] = [
@@ -55,7 +60,7 @@ pub(crate) struct Config {
     pub(crate) shape: Shape,
     pub(crate) plan: Plan,
     pub(crate) seed: u64,
-    /// Whether it must be told: a plan without a seed that somebody chose.
+    /// Whether it must be told: nobody chose it.
     pub(crate) says_seed: bool,
     /// Names the process for its random streams.
     pub(crate) process: String,
@@ -70,6 +75,8 @@ pub(crate) struct Config {
     pub(crate) direct_copies: bool,
     /// Whether incoming immediates need no posted receive.
     pub(crate) unsolicited: bool,
+    /// Endpoints of `efa` leave reads and writes to the device unless told otherwise.
+    pub(crate) device_rdma: bool,
     pub(crate) tx_size: usize,
     pub(crate) rx_size: usize,
     pub(crate) cq_size: usize,
@@ -92,6 +99,8 @@ pub(crate) struct Lacks {
     pub(crate) cuda: bool,
     /// Neuron devices.
     pub(crate) neuron: bool,
+    /// A device that writes: writes are made of messages, and the options say so.
+    pub(crate) native_writes: bool,
 }
 
 impl Lacks {
@@ -134,10 +143,10 @@ impl Config {
             Ok(_) | Err(VarError::NotPresent) => None,
             Err(VarError::NotUnicode(text)) => Some(text.to_string_lossy().into_owned()),
         };
-        Self::read(&lookup, std::process::id())
+        Self::read(&lookup, any_seed())
     }
 
-    fn read(lookup: Lookup<'_>, pid: u32) -> Result<Self, String> {
+    fn read(lookup: Lookup<'_>, any_seed: u64) -> Result<Self, String> {
         let seed = parsed::<u64>(lookup, "EFA_EMU_SEED", "a number")?;
         let process = RANKS.iter().find_map(|name| lookup(name));
         let efa = |name, default| size(lookup, name, default);
@@ -147,9 +156,9 @@ impl Config {
         let config = Self {
             shape,
             plan,
-            seed: seed.unwrap_or_else(|| u64::from(pid)),
-            says_seed: seed.is_none() && lookup("EFA_EMU_PLAN").is_some(),
-            process: process.unwrap_or_else(|| pid.to_string()),
+            seed: seed.unwrap_or(any_seed),
+            says_seed: seed.is_none(),
+            process: process.unwrap_or_else(|| UNNAMED.to_owned()),
             stats: lookup("EFA_EMU_STATS").map(PathBuf::from),
             generation: lookup("EFA_EMU_GENERATION")
                 .map(|text| Generation::parse(&text))
@@ -158,6 +167,7 @@ impl Config {
             device_thread: choice(lookup, "EFA_EMU_PROGRESS", ("device", "calls"))?,
             direct_copies: choice(lookup, "EFA_EMU_CMA", ("1", "0"))?,
             unsolicited: choice(lookup, "FI_EFA_USE_UNSOLICITED_WRITE_RECV", ("1", "0"))?,
+            device_rdma: choice(lookup, "FI_EFA_USE_DEVICE_RDMA", ("1", "0"))?,
             tx_size: efa("FI_EFA_TX_SIZE", 256)?,
             rx_size: efa("FI_EFA_RX_SIZE", 1024)?,
             cq_size: efa("FI_EFA_CQ_SIZE", 8192)?,
@@ -181,9 +191,10 @@ fn lacks(lookup: Lookup<'_>) -> Result<Lacks, String> {
             "dmabuf" => lacks.dmabuf = true,
             "cuda" => lacks.cuda = true,
             "neuron" => lacks.neuron = true,
+            "write" => lacks.native_writes = true,
             _ => {
                 let known = LACKING.iter().find(|(name, _)| *name == word);
-                let expected = "hmem, tagged, rma, dmabuf, cuda or neuron";
+                let expected = "hmem, tagged, rma, write, dmabuf, cuda or neuron";
                 lacks.caps |= known
                     .ok_or_else(|| wrong("EFA_EMU_LACKS", word, expected))?
                     .1;
@@ -260,6 +271,12 @@ fn plan(lookup: Lookup<'_>) -> Result<Plan, String> {
     Plan::parse(&script).map_err(|error| format!("EFA_EMU_PLAN: {error}"))
 }
 
+/// Another one each time, also where all are process 2 of their container.
+fn any_seed() -> u64 {
+    // Its keys are random (`std::hash::RandomState`).
+    RandomState::new().hash_one(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -276,8 +293,8 @@ mod tests {
     fn nothing_set() {
         let config = read(&[]).unwrap();
         assert_eq!(config.shape.nics().len(), NICS_DEFAULT);
-        assert_eq!((config.seed, config.says_seed), (77, false));
-        assert_eq!(config.process, "77");
+        assert_eq!((config.seed, config.says_seed), (77, true));
+        assert_eq!(config.process, UNNAMED);
         assert!(config.device_thread && config.direct_copies && config.unsolicited);
     }
 
@@ -304,6 +321,7 @@ mod tests {
             dmabuf: true,
             cuda: true,
             neuron: false,
+            native_writes: false,
         };
         assert_eq!(config.lacks, lacks);
         assert!(!lacks.has_hmem() && lacks.has_devices(b::FI_HMEM_NEURON));

@@ -117,7 +117,14 @@ impl Av {
         // SAFETY: fi_av(3): an open vector not bound to an event queue, so the call is synchronous;
         // one address with zeros behind it; `peer` takes its number.
         let added = unsafe {
-            ops::fi_av_insert(self.as_raw(), padded.as_ptr().cast(), 1, &raw mut peer, 0)
+            ops::fi_av_insert(
+                self.as_raw(),
+                padded.as_ptr().cast(),
+                1,
+                &raw mut peer,
+                0,
+                ptr::null_mut(),
+            )
         };
         match added {
             1 if peer != c::FI_ADDR_NOTAVAIL => Ok(PeerAddr(peer)),

@@ -48,9 +48,8 @@ fn frame() {
 fn ours() {
     let back = |data: u64| {
         let word = Imm::from_cq_data(data, 4).ok()?;
-        let fields = Imm::decode(word);
-        let nseg = fields.seg_count()?.get();
-        Some((nseg, fields.comm.get(), fields.seq.get()))
+        let nseg = Imm::seg_count(word)?.get();
+        Some((nseg, Imm::comm(word).get(), Imm::seq(word).get()))
     };
     rounds(|(nseg, comm, seq)| Imm::encode(nseg, comm, seq), back);
 }

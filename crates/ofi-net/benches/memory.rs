@@ -1,12 +1,18 @@
-//! Resident memory of connections, in a process that connects to itself: the first, and each of a thousand more. With
-//! the provider of `FI_PROVIDER`, whose own memory is in it.
+//! What a process pays before its first message, with the provider of `FI_PROVIDER`: the start, and resident memory of
+//! connections, in a process that connects to itself: the first, and each of a thousand more. What the provider itself
+//! takes is in it.
 #![expect(clippy::unwrap_used, reason = "benchmark")]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
 use common::{Side, config, connect};
+use core::hint::black_box;
 use ofi_bench::Board;
+use std::time::Instant;
+
+/// Times that a caller asks for the properties of a device: NCCL does for each of its channels and peers.
+const PROPERTIES: usize = 500;
 
 /// Connections after the first: a communicator at each end.
 const MORE: usize = 1000;
@@ -22,7 +28,15 @@ fn resident() -> f64 {
 fn main() {
     let mut board = Board::new("memory");
     let more = if board.is_trial() { 10 } else { MORE };
+    let start = Instant::now();
     let side = Side::new(config(4));
+    for _ in 0..PROPERTIES {
+        black_box(side.net.properties(0).unwrap());
+    }
+    let ms = start.elapsed().as_secs_f64() * 1e3;
+    board.fact("init and 500 getProperties", ms, "ms");
+    let queries = f64::from(side.net.startup().queries);
+    board.fact("fi_getinfo of init and 500 getProperties", queries, "calls");
     let before = resident();
     let mut comms = vec![connect(&side.net, &side.net)];
     let first = resident();

@@ -38,8 +38,8 @@ impl ofi_pools::Registrar for Filler {
     type Error = NetError;
 
     fn register(&self, request: &Request) -> Result<Cached, NetError> {
-        let start = usize::try_from(request.address);
-        let (Ok(start), Ok(bytes)) = (start, usize::try_from(request.bytes)) else {
+        let start = usize::try_from(request.address());
+        let (Ok(start), Ok(bytes)) = (start, usize::try_from(request.bytes())) else {
             return Err(NetError::new(
                 Code::Register,
                 "a range beyond the address space",
@@ -103,15 +103,9 @@ pub(crate) fn cache(
 /// The provider's; a range that is none.
 pub(crate) fn acquire(cache: &Cache, stretch: Stretch) -> Result<Handle, NetError> {
     let address = stretch.start.expose_provenance() as u64;
-    let attr = Attr {
-        access: cache.registrar().access.bits(),
-        ..Attr::default()
-    };
-    let request = Request {
-        address,
-        bytes: stretch.bytes as u64,
-        attr,
-    };
+    let attr = Attr::new(cache.registrar().access.bits());
+    let request = Request::new(address, stretch.bytes as u64, attr)
+        .map_err(|error| NetError::new(Code::Register, error.to_string()))?;
     cache.acquire(&request).map_err(|error| match error {
         AcquireError::Register(error) => error,
         other => NetError::new(Code::Register, other.to_string()),

@@ -14,6 +14,8 @@ use crate::params::{Flavour, Id, Note, Status, TABLE, Values};
 use crate::platform::{self, Platform};
 use crate::trace::{MIB, TraceConfig};
 
+mod interfaces;
+
 /// Completions of sends and writes that a queue has room for at least.
 const CQ_SENDS: usize = 4096;
 
@@ -131,6 +133,9 @@ pub struct Config {
     pub provider_addressing: bool,
     /// Write a wire trace (`TRACE_FILE`, `TRACE_MAX`).
     pub trace: Option<TraceConfig>,
+    /// Records of what went over the rails of each domain that state dumps have, the last ones; 0: none
+    /// (`TRACE_RING`).
+    pub trace_ring: usize,
     /// Directory for a file of counters (`STATS_DIR`).
     pub stats_dir: Option<String>,
     /// Write state dumps (`DUMP_DIR`).
@@ -160,6 +165,12 @@ impl Config {
             notes.push(Note::Info(format!(
                 "OFI_NCCL_CQ_SIZE is {asked}: {depth} are used, for the receives that a rail can have \
                  posted (OFI_NCCL_RDMA_MAX_POSTED_*) and {CQ_SENDS} sends"
+            )));
+        }
+        if config.trace_ring > 0 && config.dump.is_none() {
+            let why = "only state dumps show what it keeps";
+            notes.push(Note::Info(format!(
+                "OFI_NCCL_TRACE_RING has no effect without OFI_NCCL_DUMP_DIR: {why}"
             )));
         }
         config.check()?;
@@ -253,7 +264,6 @@ impl Config {
     fn build(values: &Values, notes: &mut Vec<Note>) -> Self {
         let seconds = |id| non_negative(values, id) * 1000;
         let optional_seconds = |id| Some(seconds(id)).filter(|&ms| ms > 0);
-        let list = values.text(Id::ExcludeTcpIf).unwrap_or_default();
         Self {
             flavour: values.flavour(),
             protocol: match values.text(Id::Protocol) {
@@ -264,7 +274,7 @@ impl Config {
             nic_dup_conns: count(values, Id::NicDupConns),
             libfabric_path: non_empty(values, Id::LibfabricPath).map(PathBuf::from),
             fi_provider: values.text(Id::FiProvider).map(str::to_owned),
-            exclude_tcp_if: split_list(list),
+            exclude_tcp_if: interfaces::excluded(values, notes),
             use_ipv6_tcp: values.flag(Id::UseIpv6Tcp),
             efa_version_check: !values.flag(Id::DisableEfaVersionCheck),
             low_latency_tc: values.flag(Id::UseLowLatencyTc),
@@ -314,6 +324,7 @@ impl Config {
             net_latency_us: u16::try_from(values.number(Id::NetLatency)).ok(),
             provider_addressing: false,
             trace: trace(values),
+            trace_ring: count(values, Id::TraceRing),
             stats_dir: non_empty(values, Id::StatsDir),
             dump: dump(values),
             page_bytes: None,

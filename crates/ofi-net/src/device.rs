@@ -21,7 +21,7 @@ use crate::select::{self, Nic};
 use crate::startup::{Phase, Startup};
 use crate::stats::{self, StatsFile};
 use crate::topology::Topology;
-use crate::trace::TraceFile;
+use crate::trace::Tracing;
 use crate::traffic::{Said, TrafficClass};
 use efa_fabric::{Info, InfoBuf, Library};
 use ofi_rdma::{CommKey, EpName};
@@ -82,8 +82,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) config: &'a Config,
     /// Where its lines go.
     pub(crate) log: &'a Arc<dyn Log>,
-    /// The wire trace, if there is one.
-    pub(crate) trace: Option<&'a Arc<TraceFile>>,
+    /// Where what goes over its rails is written down.
+    pub(crate) tracing: &'a Tracing,
     /// The file of counters, if there is one.
     pub(crate) stats: Option<&'a Arc<StatsFile>>,
     /// The traffic class of its endpoints.
@@ -246,7 +246,7 @@ impl Device {
             rails: &rails,
             config: opening.config,
             label: &label,
-            trace: opening.trace,
+            tracing: opening.tracing,
             watch: opening.registry.watch(),
             lesson: &self.lesson,
         };

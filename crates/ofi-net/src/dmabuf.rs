@@ -16,6 +16,7 @@ use crate::log::{self, Log, Subsys};
 use crate::stretch::{DmaBuf, MemoryKind};
 use core::sync::atomic::{AtomicBool, Ordering};
 use efa_fabric::{Caps, FabricError, Info, Version};
+use ofi_topo::Sysfs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -172,8 +173,13 @@ fn allowed(config: &Config) -> Result<(), String> {
 }
 
 fn kernel_release(root: &Path) -> String {
-    let text = std::fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
-    text.unwrap_or_default().trim().to_owned()
+    let line = Sysfs::new(root).line("proc/sys/kernel/osrelease");
+    line.unwrap_or_default()
+}
+
+/// The version of the host's kernel, where it says one.
+pub(crate) fn kernel(root: &Path) -> Option<(u32, u32)> {
+    major_minor(&kernel_release(root))
 }
 
 fn major_minor(release: &str) -> Option<(u32, u32)> {

@@ -10,10 +10,11 @@ use crate::early::{self, Moves};
 use crate::error::{Code, NetError};
 use crate::locked::Locked;
 use crate::log::Log;
+use crate::lost::Lost;
 use crate::open::{Opened, Rail, open_rail};
 use crate::pace::Pace;
 use crate::pages::page_bytes;
-use crate::progress::{BATCH_DEFAULT, BATCH_MAX, Core, lanes_of};
+use crate::progress::{BATCH_DEFAULT, BATCH_MAX, Core};
 use crate::quirks;
 use crate::rail::{LaneEnd, Port};
 use crate::region::{Addressing, Registrar, USER_ACCESS};
@@ -22,13 +23,13 @@ use crate::registry::{self, Seated};
 use crate::rx::{EAGER_BYTES_MIN, Limits, Receives};
 use crate::slab::{FLUSH_PAGE, Slab};
 use crate::stats::{self, Meter, SeenRails, StatsFile};
-use crate::trace::{Trace, TraceFile};
+use crate::trace::{Tracing, host_name};
 use crate::watch::Watch;
 use core::mem;
 use efa_fabric::{CqEntry, Info};
 use ofi_pools::{Freelist, FreelistConfig};
 use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, MAX_RAILS};
-use ofi_rdma::{Base, Dialect as _, Engine, EpName, KeyWidth, Lane};
+use ofi_rdma::{Base, Dialect as _, Engine, EpName, HostName, KeyWidth, Lane};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ pub(crate) struct Plan<'a> {
     /// What the device is called in the log.
     pub(crate) label: &'a str,
     /// Where what goes over its rails is written down.
-    pub(crate) trace: Option<&'a Arc<TraceFile>>,
+    pub(crate) tracing: &'a Tracing,
     /// Who is told of stalls and errors.
     pub(crate) watch: &'a Arc<Watch>,
     /// What the device learned of dma-bufs.
@@ -72,7 +73,7 @@ impl Domain {
             rails,
             config,
             label,
-            trace,
+            tracing,
             watch,
             lesson,
         } = *plan;
@@ -98,8 +99,8 @@ impl Domain {
         let registrar = registrar((config, first), &opened, dmabufs)?;
         let mut core = assemble(engine, (config, first), opened, &registrar)?;
         core.watch = Arc::clone(watch);
-        core.port.trace = trace.map(|file| Box::new(Trace::new(Arc::clone(file))));
-        core.port.trace_endpoints(first.addr_format());
+        core.name_host(HostName::new(&host_name(&config.fs_root)));
+        core.port.trace_to(tracing.of_domain());
         let memory = Memory::new(registrar, USER_ACCESS, config, first)?;
         Ok(Self::new(core, memory, label, log))
     }
@@ -117,6 +118,14 @@ impl Domain {
             core.count_with(meter);
             Ok(())
         })
+    }
+}
+
+impl Core {
+    /// What peers of ours are told of this host, and what an error between two hosts calls it.
+    fn name_host(&mut self, host: Option<HostName>) {
+        self.engine.name_host(host);
+        self.port.name_own_host(host);
     }
 }
 
@@ -150,10 +159,9 @@ impl Seated for Domain {
 impl Core {
     /// For a dump.
     fn state(&self) -> dump::Domain {
-        let endpoints = lanes_of(&self.engine).filter_map(|lane| {
+        let endpoints = self.port.ends().map(|(lane, peers)| {
             let kind = if lane.is_control() { "ctl" } else { "data" };
-            let end = self.port.lane(lane)?;
-            Some((format!("{kind}{}", lane.rail()), &end.peers))
+            (format!("{kind}{}", lane.rail()), peers)
         });
         let facts = DomainFacts {
             seq_modulus: SEQS,
@@ -165,10 +173,14 @@ impl Core {
         let control_0 = self.port.lane(Lane::control(0));
         let names = control_0.map(|end| end.peers.all_shown());
         let views = self.engine.views(clock::now_ms());
+        let views = views.chain(self.lost.views());
         let (comms, comms_omitted) = dump::comms(views, &names.unwrap_or_default());
+        let ends: Vec<_> = self.port.ends().collect();
+        let trace = self.port.trace.as_ref();
         dump::Domain {
             comms,
             comms_omitted,
+            trace: trace.and_then(|trace| trace.last(&ends)),
             ..facts.domain()
         }
     }
@@ -307,6 +319,9 @@ fn assemble(
         meter: None,
         pace: Pace::default(),
         watch: Arc::default(),
+        lost: Lost::default(),
+        is_bare_told: false,
+        deaf: None,
         poison: None,
     })
 }

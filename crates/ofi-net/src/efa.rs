@@ -84,12 +84,22 @@ pub(crate) fn prepare(
     let answers = gpu::prepare(setup, (info, config), Protocol::Rdma);
     if is_efa(info) {
         let emulated = setup.get_bool(BoolOption::EfaEmulatedWrite)?;
-        if let Some(why) = refusal(config, emulated, answers.memory) {
-            return Err(NetError::new(Code::DeviceOpen, why).with_errno(libc::EINVAL));
+        if let Some(why) = slow_writes(config, emulated) {
+            return Err(NetError::new(Code::SlowWrites, why));
         }
     }
+    require_memory(info, config, answers.memory)?;
     avoid_shared_memory(setup, info)?;
     Ok(answers)
+}
+
+/// Memory of devices, where the instance type has devices (protocol 2h.5): for both protocols.
+///
+/// # Errors
+/// The network does not reach it.
+pub(crate) fn require_memory(info: &Info, config: &Config, memory: Reach) -> Result<(), NetError> {
+    let why = no_memory(config, memory).filter(|_| is_efa(info));
+    why.map_or(Ok(()), |why| Err(NetError::new(Code::NoDeviceMemory, why)))
 }
 
 /// Trap 27: with the shared-memory path, flushes and eager copies through our own address would prove
@@ -105,31 +115,27 @@ pub(crate) fn avoid_shared_memory(setup: &EndpointSetup, info: &Info) -> Result<
     Ok(())
 }
 
-/// Why an EFA endpoint is refused, if it is. `emulated`: whether writes are; `None` where the provider
-/// does not say, which is no answer that the reference takes.
-fn refusal(config: &Config, emulated: Option<bool>, memory: Reach) -> Option<String> {
-    if config.native_rdma_check && emulated != Some(false) {
-        let said = match emulated {
-            Some(_) => "this device writes by messages",
-            None => "libfabric does not say whether this device writes by itself",
-        };
-        return Some(format!(
-            "{said}: the RDMA protocol would be slow; use OFI_NCCL_PROTOCOL=SENDRECV, or set \
-             OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK=1 on all ranks"
-        ));
+/// Why an EFA endpoint is refused for its writes, if it is. `emulated`: whether they are; `None` where the
+/// provider does not say, which is no answer that the reference takes.
+fn slow_writes(config: &Config, emulated: Option<bool>) -> Option<&'static str> {
+    match emulated {
+        Some(false) => None,
+        _ if !config.native_rdma_check => None,
+        Some(true) => Some("this device writes by messages"),
+        None => Some("libfabric does not say whether this device writes by itself"),
     }
+}
+
+/// Why it is refused for the memory that it does not reach.
+fn no_memory(config: &Config, memory: Reach) -> Option<String> {
     let platform = config.platform().filter(|platform| platform.gdr_required)?;
     let why = memory.err().filter(|_| config.gdr_required_check)?;
-    Some(format!(
-        "{why}, and {} has device memory: check the drivers of EFA and of the accelerators, or set \
-         OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK=1",
-        platform.family
-    ))
+    Some(format!("{why}, and {} has device memory", platform.family))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::refusal;
+    use super::{no_memory, slow_writes};
     use crate::config::Config;
     use crate::params::{Flavour, parse};
 
@@ -144,11 +150,10 @@ mod tests {
             config(&[]),
             config(&[("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK", "1")]),
         );
-        assert_eq!(refusal(&checked, Some(false), Ok(())), None);
+        assert_eq!(slow_writes(&checked, Some(false)), None);
         for emulated in [Some(true), None] {
-            let why = refusal(&checked, emulated, Ok(())).unwrap();
-            assert!(why.contains("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK"), "{why}");
-            assert_eq!(refusal(&unchecked, emulated, Ok(())), None);
+            assert!(slow_writes(&checked, emulated).is_some());
+            assert_eq!(slow_writes(&unchecked, emulated), None);
         }
     }
 
@@ -159,7 +164,7 @@ mod tests {
                 ("OFI_NCCL_FORCE_PRODUCT_NAME", product),
                 ("OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK", disabled),
             ]);
-            refusal(&config, Some(false), Err("no"))
+            no_memory(&config, Err("no"))
         };
         assert!(on("trn1.32xlarge", "0").unwrap().contains("trn1"));
         assert_eq!(on("trn1.32xlarge", "1"), None);

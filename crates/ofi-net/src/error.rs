@@ -56,6 +56,15 @@ impl NetError {
         self
     }
 
+    /// The same with whose handle it is, if it is about a handle.
+    #[must_use]
+    pub(crate) fn of_handle(self, whose: impl FnOnce() -> String) -> Self {
+        match self.code {
+            Code::CorruptHandle => self.context(format_args!("the listener of {}", whose())),
+            _ => self,
+        }
+    }
+
     /// The same, as the `n`-th of its kind (from 1): for a line that stands for those not written.
     #[must_use]
     pub fn counted(mut self, n: u32) -> Self {
@@ -89,6 +98,11 @@ impl NetError {
     #[must_use]
     pub fn what(&self) -> &str {
         &self.what
+    }
+
+    /// Without likely causes and what to do: for a part of a line that has its own.
+    pub(crate) fn titled(&self) -> String {
+        format!("{} {}: {}", self.code, self.code.info().title, self.what)
     }
 
     /// Whether the log has it already.
@@ -129,12 +143,22 @@ impl Code {
     }
 }
 
-/// One line: `OFI-E0123 title: what failed; likely: a, or b; do: this`.
+/// Bytes of a line: collectives libraries keep 1024 of theirs, with what they put before ours.
+const LINE_BYTES: usize = 900;
+
+/// Bytes of what failed that a line has at least, however much its code has to say.
+const WHAT_BYTES: usize = 250;
+
+/// One line: `OFI-E0123 title: what failed; likely: a, or b; do: this`. What failed is cut where the line
+/// would grow so long that what to do gets lost: names and values in it are as long as others like.
 impl fmt::Display for NetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let info = self.code.info();
         write!(f, "{} {}: ", self.code, info.title)?;
-        write_one_line(f, &self.what)?;
+        let likely: usize = info.likely.iter().map(|cause| cause.len() + 10).sum();
+        let rest = "OFI-E0123 : ; do: ".len() + info.title.len() + likely + info.fix.len();
+        let room = LINE_BYTES.saturating_sub(rest).max(WHAT_BYTES);
+        f.write_str(&shortened(one_line(&self.what), room))?;
         for (n, cause) in info.likely.iter().enumerate() {
             f.write_str(if n == 0 { "; likely: " } else { ", or " })?;
             f.write_str(cause)?;
@@ -155,20 +179,29 @@ pub(crate) fn decoded(error: &CompletionError) -> String {
     }
 }
 
-/// Texts of libraries may hold newlines; a line of the log may not.
-fn write_one_line(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    for (n, part) in text
-        .lines()
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .enumerate()
-    {
-        if n > 0 {
-            f.write_str(" / ")?;
-        }
-        f.write_str(part)?;
+/// Texts of libraries may hold newlines, and names and values anything; a line of the log holds what people
+/// can read.
+fn one_line(text: &str) -> String {
+    let parts = text.lines().map(str::trim).filter(|part| !part.is_empty());
+    let parts: Vec<&str> = parts.collect();
+    let printable = |c: char| if c.is_control() { '?' } else { c };
+    parts.join(" / ").chars().map(printable).collect()
+}
+
+/// The beginning and the end, where it has more bytes than `room`.
+fn shortened(text: String, room: usize) -> String {
+    if text.len() <= room {
+        return text;
     }
-    Ok(())
+    let room = room - " .. ".len();
+    let (head, tail) = (room * 2 / 3, text.len() - room / 3);
+    let head = (0..=head).rev().find_map(|at| text.get(..at));
+    let tail = (tail..=text.len()).find_map(|at| text.get(at..));
+    format!(
+        "{} .. {}",
+        head.unwrap_or_default(),
+        tail.unwrap_or_default()
+    )
 }
 
 impl fmt::Debug for NetError {
@@ -257,6 +290,23 @@ mod tests {
         );
         assert!(line.contains("; do: check `ulimit -l`"), "{line}");
         assert_eq!(line.lines().count(), 1);
+    }
+
+    /// Whatever is in a variable, a file or a provider's text.
+    #[test]
+    fn a_line_has_what_to_do_within_what_libraries_keep_and_nothing_that_steers_a_terminal() {
+        let long = "\u{e9}\u{1b}[31m\u{9b}2J\0".repeat(1000);
+        for code in Code::ALL {
+            let error = NetError::new(*code, format!("init: begins {long} ends\u{7}"));
+            let line = error.to_string();
+            assert!(line.len() <= super::LINE_BYTES, "{}: {line}", line.len());
+            assert!(line.contains(": init: begins \u{e9}?[31m"), "{line}");
+            assert!(line.contains(" ends?; likely: "), "{line}");
+            assert!(line.ends_with(code.info().fix), "{line}");
+            assert!(!line.contains(char::is_control), "{line:?}");
+            let short = NetError::new(*code, "x".repeat(super::WHAT_BYTES));
+            assert!(short.to_string().contains(short.what()), "{short}");
+        }
     }
 
     #[test]

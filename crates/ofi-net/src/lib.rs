@@ -38,9 +38,10 @@
 //! | [`params`], [`config`], `platform`, [`select`] | settings, instance types, which NICs |
 //! | `topology`, [`properties`], `startup` | which NICs make a device, what is told of it, what finding out cost |
 //! | [`error`], [`log`], `report` | coded errors, the log's seam, events to lines |
+//! | [`shared`] | files in directories that others can write to as well |
 //! | `stats` | what is counted, into a file that others can watch |
-//! | `trace` | the wire trace: what went over each rail, into a file |
-//! | `pace`, `watch`, [`dump`] | who polls and who was away; when state dumps are due; what they say |
+//! | `trace` | what went over each rail: into a file, the last of it into dumps |
+//! | `pace`, `watch`, `lost`, [`dump`] | who polls and who was away; when state dumps are due; connections that were not made; what dumps say |
 //!
 //! Not here: the C ABI (`plugin/`), the protocol (`ofi-rdma`), libfabric's types (`efa-fabric`).
 
@@ -49,6 +50,7 @@
 mod cached;
 mod clock;
 pub mod config;
+mod connecting;
 mod contexts;
 mod cuda;
 mod device;
@@ -64,8 +66,11 @@ mod fork;
 mod gpu;
 mod handle_state;
 mod handle_words;
+#[cfg(all(test, loom))]
+mod interleavings;
 mod locked;
 pub mod log;
+mod lost;
 mod open;
 mod owners;
 mod pace;
@@ -86,6 +91,7 @@ mod report;
 mod rx;
 pub mod select;
 mod sendrecv;
+pub mod shared;
 mod slab;
 mod startup;
 mod stats;
@@ -106,7 +112,7 @@ pub use expected::Expected;
 pub use handle_words::{CommWord, MrWord, ReqWord};
 pub use platform::{accelerators as instance_accelerators, nics as instance_nics};
 pub use properties::Properties;
-pub use select::admits as filter_admits;
+pub use select::{admits as filter_admits, shm_bytes};
 pub use startup::Startup;
 pub use stretch::{DmaBuf, MemoryKind};
 pub use trace::TraceConfig;

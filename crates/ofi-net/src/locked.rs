@@ -9,10 +9,10 @@ use crate::dump;
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use crate::report::{Note, Reporter};
-use crate::sync::{DomainLock, Poisoned};
+use crate::sync::{DomainLock, MutexGuard, Poisoned};
 use core::mem;
 use ofi_rdma::Counters;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 /// What the lock protects.
 pub(crate) trait Guarded {

@@ -140,6 +140,13 @@ impl<'a> Held<'a> {
         }
     }
 
+    /// What somebody has to do something about, whatever came of the attempt.
+    pub(crate) fn warnings(mut self) -> Self {
+        let lines = self.lines.get_mut().unwrap_or_else(PoisonError::into_inner);
+        lines.retain(|line| line.level <= Level::Warn);
+        self
+    }
+
     /// Writes the lines of all of these in order, each text once.
     pub(crate) fn release<const N: usize>(held: [Self; N]) {
         let mut said = HashSet::new();

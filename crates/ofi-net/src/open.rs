@@ -6,9 +6,10 @@ use crate::efa;
 use crate::error::{Code, NetError};
 use crate::gpu::Reach;
 use crate::peers::{Peers, Shape};
-use crate::rail::LaneEnd;
+use crate::rail::{LaneEnd, Sent};
 use efa_fabric::{
-    Av, Cq, CqBind, Domain as FiDomain, Endpoint, Fabric, FabricError, Info, MrMode, consts,
+    Av, Cq, CqBind, Domain as FiDomain, Endpoint, Fabric, FabricError, Info, MrMode, PeerAddr,
+    consts,
 };
 use ofi_rdma::EpName;
 use ofi_rdma::limits::CONN_BYTES;
@@ -22,6 +23,31 @@ pub(crate) struct Rail {
     pub(crate) cq: Cq,
     pub(crate) data: Opened,
     pub(crate) control: Option<Opened>,
+}
+
+/// The address of an endpoint, in its own address vector, and what addresses look like there.
+///
+/// # Errors
+/// It is too long for a connection message; what libfabric says.
+pub(crate) fn own_address(
+    endpoint: &Endpoint,
+    av: &Av,
+    info: &Info,
+) -> Result<(PeerAddr, Shape), NetError> {
+    let address = endpoint.name()?;
+    let name = EpName::new(&address).ok_or_else(|| {
+        let what = format!(
+            "an address of {} bytes, and there is room for 56",
+            address.len()
+        );
+        NetError::new(Code::AddressTooLong, what)
+    })?;
+    let own = av.insert(&address)?;
+    let shape = Shape {
+        format: info.addr_format(),
+        own: name,
+    };
+    Ok((own, shape))
 }
 
 /// What an endpoint is opened on.
@@ -147,19 +173,7 @@ fn try_endpoint(on: &On<'_>, info: &Info) -> Result<Opened, NetError> {
     let endpoint = setup
         .enable()
         .map_err(|failed| NetError::from(failed.error))?;
-    let address = endpoint.name()?;
-    let name = EpName::new(&address).ok_or_else(|| {
-        let what = format!(
-            "an address of {} bytes, and there is room for 56",
-            address.len()
-        );
-        NetError::new(Code::AddressTooLong, what)
-    })?;
-    let own = av.insert(&address)?;
-    let shape = Shape {
-        format: info.addr_format(),
-        own: name,
-    };
+    let (own, shape) = own_address(&endpoint, &av, info)?;
     let inject_max = efa::inject_max(info);
     let peers = Peers::new(av, shape);
     Ok(Opened {
@@ -168,8 +182,9 @@ fn try_endpoint(on: &On<'_>, info: &Info) -> Result<Opened, NetError> {
             peers,
             own,
             inject_max,
+            sent: Sent::default(),
         },
-        name,
+        name: shape.own,
         device_memory,
     })
 }

@@ -228,7 +228,7 @@ fn read(param: &Param, value: &str) -> Result<Value, String> {
 }
 
 /// A value as it is shown in a line of the log: bounded, without control characters.
-fn shorten(value: &str) -> String {
+pub(crate) fn shorten(value: &str) -> String {
     const SHOWN: usize = 48;
     let mut shown: String = value.chars().take(SHOWN).map(printable).collect();
     if value.chars().count() > SHOWN {

@@ -6,7 +6,7 @@
 use crate::report::Note;
 use efa_fabric::{Av, FabricError, PeerAddr as FiAddr};
 use ofi_rdma::limits::EP_NAME_BYTES;
-use ofi_rdma::{Cause, EpName, Event, Failure, PeerAddr};
+use ofi_rdma::{Cause, EpName, Event, Failure, HostName, PeerAddr, Why};
 use ofi_sys::consts::{FI_ADDR_STR, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
 use std::collections::HashMap;
 
@@ -46,6 +46,14 @@ pub(crate) struct Peers {
     /// By the address alone: what stands behind it in a name differs from message to message (a
     /// capability word, rubbish of a BASE peer).
     known: HashMap<EpName, FiAddr>,
+    hosts: Hosts,
+}
+
+/// The names of hosts, as far as they are known: BASE peers do not say theirs.
+#[derive(Debug, Default)]
+struct Hosts {
+    own: Option<Box<str>>,
+    peers: HashMap<PeerAddr, Box<str>>,
 }
 
 impl Peers {
@@ -55,7 +63,32 @@ impl Peers {
             av,
             shape,
             known: HashMap::new(),
+            hosts: Hosts::default(),
         }
+    }
+
+    /// What this host is called.
+    pub(crate) fn name_own_host(&mut self, host: Option<HostName>) {
+        self.hosts.own = host.map(|host| host.as_str().into());
+    }
+
+    /// A peer said what its host is called.
+    pub(crate) fn on_host(&mut self, peer: PeerAddr, host: &HostName) {
+        self.hosts.peers.insert(peer, host.as_str().into());
+    }
+
+    /// The address of a peer and its host, as far as they are known; what tells two hosts apart names both.
+    fn described(&self, peer: PeerAddr, between_hosts: bool) -> Option<Box<str>> {
+        let address = self.shown(peer)?;
+        let theirs = self.hosts.peers.get(&peer);
+        let theirs = theirs.map(|name| format!("host {name}"));
+        let own = self.hosts.own.as_ref().filter(|_| between_hosts);
+        let own = own.map(|name| format!("this is host {name}"));
+        let told: Vec<String> = theirs.into_iter().chain(own).collect();
+        if told.is_empty() {
+            return Some(address);
+        }
+        Some(format!("{address} ({})", told.join("; ")).into())
     }
 
     /// The name of an endpoint that was resolved here, as people read it. For the log: it looks at all.
@@ -66,6 +99,12 @@ impl Peers {
         Some(ofi_trace::show_address(self.shape.format, bytes).into())
     }
 
+    /// A name in a handle, as people read it.
+    pub(crate) fn show_name(&self, name: &[u8; EP_NAME_BYTES]) -> String {
+        let used = name.get(..usize::from(self.shape.own.len));
+        ofi_trace::show_address(self.shape.format, used.unwrap_or(name))
+    }
+
     /// Our own address, as people read it.
     pub(crate) fn own_text(&self) -> String {
         let own = &self.shape.own;
@@ -73,16 +112,19 @@ impl Peers {
         ofi_trace::show_address(self.shape.format, bytes)
     }
 
-    /// All peers that were resolved here, as people read them.
-    pub(crate) fn all_shown(&self) -> HashMap<PeerAddr, String> {
+    /// All peers that were resolved here.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&EpName, PeerAddr)> {
         let known = self.known.iter();
-        known
-            .map(|(name, addr)| {
-                let bytes = name.bytes.get(..usize::from(name.len)).unwrap_or(&[]);
-                let text = ofi_trace::show_address(self.shape.format, bytes);
-                (PeerAddr(addr.as_raw()), text)
-            })
-            .collect()
+        known.map(|(name, addr)| (name, PeerAddr(addr.as_raw())))
+    }
+
+    /// The same, as people read them.
+    pub(crate) fn all_shown(&self) -> HashMap<PeerAddr, String> {
+        let shown = |(name, addr): (&EpName, PeerAddr)| {
+            let bytes = name.bytes.get(..usize::from(name.len)).unwrap_or(&[]);
+            (addr, ofi_trace::show_address(self.shape.format, bytes))
+        };
+        self.known().map(shown).collect()
     }
 
     /// An event of the engine with the peer it is about.
@@ -93,7 +135,9 @@ impl Peers {
             | Event::Stalled { peer, .. } => peer,
             _ => None,
         };
-        match peer.and_then(|peer| self.shown(peer)) {
+        let is_mismatch = |failure: Failure| matches!(failure.why, Why::Mismatch { .. });
+        let between = matches!(event, Event::Failed(_, failure) if is_mismatch(failure));
+        match peer.and_then(|peer| self.described(peer, between)) {
             Some(peer) => Note::About { event, peer },
             None => Note::Event(event),
         }

@@ -10,9 +10,10 @@ use crate::contexts::Owner;
 use crate::error::{self, Code, NetError};
 use crate::handle_words::CommWord;
 use crate::locked::Guarded;
+use crate::lost::Lost;
 use crate::pace::Pace;
 use crate::rail::Port;
-use crate::report::Note;
+use crate::report::{self, Note};
 use crate::rx::{Lanes, lanes};
 use crate::stats::{Meter, Passes, of_rail};
 use crate::watch::Watch;
@@ -62,6 +63,12 @@ pub(crate) struct Core {
     pub(crate) meter: Option<Box<Meter>>,
     pub(crate) pace: Pace,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) lost: Lost,
+    /// A lane has no receive, and that was told.
+    pub(crate) is_bare_told: bool,
+    /// It has had none for so long that nobody need wait for what comes: an accept fails. Requests have a bound
+    /// of their own.
+    pub(crate) deaf: Option<NetError>,
     /// What makes the domain unusable.
     pub(crate) poison: Option<NetError>,
 }
@@ -117,7 +124,35 @@ impl Core {
             self.engine.on_absence(away_ms);
         }
         self.engine.tick(now_ms);
+        self.look_at_receives(now_ms, away_ms);
         self.watch.tick(now_ms);
+    }
+
+    /// Tells of a lane that no receive can be posted on: whoever sends to it waits, and does not know why.
+    fn look_at_receives(&mut self, now_ms: u64, away_ms: u64) {
+        self.deaf = None;
+        let Some((lane, ms)) = self.port.receives.bare(now_ms, away_ms) else {
+            self.is_bare_told = false;
+            return;
+        };
+        let config = self.engine.config();
+        let (warn, fail) = (config.stall_warn_ms, config.stall_fail_ms);
+        if fail.is_some_and(|limit| ms >= limit) {
+            self.deaf = Some(NetError::new(Code::Stalled, report::bare(lane, ms)));
+        }
+        if !self.is_bare_told && warn.is_some_and(|limit| ms >= limit) {
+            self.is_bare_told = true;
+            self.port.note(Note::Bare { lane, ms });
+            self.watch.stalled();
+        }
+    }
+
+    /// What came; an error if nothing did and nothing can.
+    pub(crate) fn heard<T>(&self, what: Option<T>) -> Result<Option<T>, NetError> {
+        match (&what, &self.deaf) {
+            (None, Some(deaf)) => Err(deaf.clone()),
+            _ => Ok(what),
+        }
     }
 
     /// Takes completions from every rail and tells the engine.
@@ -210,8 +245,7 @@ impl Core {
         for _ in 0..BATCHES_MAX {
             match cq.read_batch(batch) {
                 Ok(CqPoll::Entries(count)) => {
-                    let entries = batch.get(..count).unwrap_or(&[]);
-                    entries.iter().for_each(|entry| demux.entry(entry));
+                    demux.batch(batch.get(..count).unwrap_or(&[]));
                     harvested += count;
                     if count < batch.len() {
                         break;
@@ -228,7 +262,9 @@ impl Core {
                 }
             }
         }
-        demux.add_up(harvested);
+        if harvested > 0 {
+            demux.add_up(harvested);
+        }
         harvested
     }
 }
@@ -263,19 +299,37 @@ const fn imm_of(data: u64) -> u32 {
 }
 
 impl Demux<'_> {
-    /// One good completion. The order is that of protocol 2f: an incoming write has no context; the
-    /// rest is told by what was posted.
+    /// What one read of the queue gave. Whether there is a trace is asked once.
     #[inline]
-    fn entry(&mut self, entry: &CqEntry) {
-        if self.port.trace.is_some() {
-            self.trace(entry);
+    fn batch(&mut self, entries: &[CqEntry]) {
+        if self.port.is_traced() {
+            return self.batch_traced(entries);
         }
+        let mut came = 0_u64;
+        for entry in entries {
+            came = came.wrapping_add(self.entry(entry));
+        }
+        self.came(came);
+    }
+
+    #[cold]
+    fn batch_traced(&mut self, entries: &[CqEntry]) {
+        for entry in entries {
+            self.trace(entry);
+            let came = self.entry(entry);
+            self.came(came);
+        }
+    }
+
+    /// One good completion; bytes that came in with it, as far as the provider tells. The order is that of
+    /// protocol 2f: an incoming write has no context; the rest is told by what was posted.
+    #[inline(always)]
+    fn entry(&mut self, entry: &CqEntry) -> u64 {
         if entry.flags().contains(TOLD_WRITE) {
             let known = !(self.lengths_missing && entry.is_empty());
             let len = known.then_some(entry.len() as u64);
-            self.came(entry);
             self.engine.on_remote_write(self.rail, entry.data(), len);
-            return;
+            return entry.len() as u64;
         }
         match self.port.contexts.finish(entry.context().cast()) {
             Some(Owner::Post(token)) => self.engine.on_local(token),
@@ -283,13 +337,17 @@ impl Demux<'_> {
                 self.port.give_send(slot);
                 self.engine.on_local(token);
             }
-            Some(Owner::Receive(lane, slot)) => self.received(lane, slot, entry),
+            Some(Owner::Receive(lane, slot)) => return self.received(lane, slot, entry),
             None => self.unowned(|| format!("a completion without an operation: {entry:?}")),
         }
+        0
     }
 
     /// Puts what was counted to the rail's numbers.
     fn add_up(&mut self, harvested: usize) {
+        if cfg!(ofi_without_counters) {
+            return;
+        }
         let seen = of_rail(&mut self.port.seen, self.rail);
         seen.bytes = seen.bytes.wrapping_add(self.came);
         seen.completions = seen.completions.wrapping_add(harvested as u64);
@@ -298,9 +356,9 @@ impl Demux<'_> {
 
     /// Counts bytes that came in.
     #[inline(always)]
-    fn came(&mut self, entry: &CqEntry) {
+    const fn came(&mut self, bytes: u64) {
         if cfg!(not(ofi_without_counters)) {
-            self.came = self.came.wrapping_add(entry.len() as u64);
+            self.came = self.came.wrapping_add(bytes);
         }
     }
 
@@ -338,13 +396,15 @@ impl Demux<'_> {
         }
     }
 
-    fn received(&mut self, lane: Lane, slot: Slot, entry: &CqEntry) {
+    /// A receive that is over; the bytes of a payload.
+    fn received(&mut self, lane: Lane, slot: Slot, entry: &CqEntry) -> u64 {
         let buffer = self.port.receives.received(lane, slot);
         // Eager or control is told by CQ data alone (trap 1).
         if !entry.flags().contains(CompletionFlags::REMOTE_CQ_DATA) {
             if entry.flags().contains(CompletionFlags::REMOTE_WRITE) {
                 self.unowned(|| format!("a write without CQ data took a receive: {entry:?}"));
-                return self.port.recycle(buffer);
+                self.port.recycle(buffer);
+                return 0;
             }
             let (engine, trace) = (&mut *self.engine, &mut self.port.trace);
             let lent = self.port.receives.lend(&buffer, entry.len(), |message| {
@@ -362,12 +422,14 @@ impl Demux<'_> {
                 index: slot.index(),
             };
             let len = u32::try_from(entry.len()).unwrap_or(u32::MAX);
-            self.came(entry);
-            if self.engine.on_eager(imm_of(entry.data()), len, rx) == RxFate::Held {
-                return buffer.hold();
+            match self.engine.on_eager(imm_of(entry.data()), len, rx) {
+                RxFate::Held => buffer.hold(),
+                RxFate::Repost => self.port.recycle(buffer),
             }
+            return entry.len() as u64;
         }
         self.port.recycle(buffer);
+        0
     }
 
     /// All error entries there are now; how many.

@@ -1,7 +1,6 @@
 //! What getProperties says of a device (protocol 2a.4): true values, also where the reference reports
 //! none.
 
-use std::fs;
 use std::path::Path;
 
 use ofi_topo::{PciAddress, Sysfs};
@@ -133,12 +132,13 @@ fn latency_us(config: &Config, leader: &Nic) -> f32 {
 /// the same for no two hosts.
 fn guid_of(root: &Path, index: usize, name: &str, pci: Option<PciAddress>) -> u64 {
     let mut hash = Fnv::new();
-    hash.add(&host_id(root));
+    hash.add(host_id(root).as_bytes());
     match pci {
         Some(pci) => hash.add(pci.to_string().as_bytes()),
         None => {
             // Interfaces of containers have equal names: the host name tells them apart.
-            hash.add(&first_line(root, "proc/sys/kernel/hostname"));
+            let host = Sysfs::new(root).line("proc/sys/kernel/hostname");
+            hash.add(host.unwrap_or_default().as_bytes());
             hash.add(name.as_bytes());
         }
     }
@@ -148,11 +148,11 @@ fn guid_of(root: &Path, index: usize, name: &str, pci: Option<PciAddress>) -> u6
 /// A number for the host, the same in every process.
 pub(crate) fn host_hash(root: &Path) -> u64 {
     let mut hash = Fnv::new();
-    hash.add(&host_id(root));
+    hash.add(host_id(root).as_bytes());
     hash.value()
 }
 
-fn host_id(root: &Path) -> Vec<u8> {
+fn host_id(root: &Path) -> String {
     let files = [
         "proc/sys/kernel/random/boot_id",
         "etc/machine-id",
@@ -160,17 +160,9 @@ fn host_id(root: &Path) -> Vec<u8> {
     ];
     files
         .iter()
-        .map(|file| first_line(root, file))
+        .filter_map(|file| Sysfs::new(root).line(file))
         .find(|line| !line.is_empty())
         .unwrap_or_default()
-}
-
-fn first_line(root: &Path, file: &str) -> Vec<u8> {
-    let text = fs::read(root.join(file)).unwrap_or_default();
-    text.split(|&b| b == b'\n')
-        .next()
-        .unwrap_or_default()
-        .to_vec()
 }
 
 /// FNV-1a, 64 bits: the same in every process and version, unlike the hashes of std.

@@ -14,7 +14,7 @@ use crate::select;
 use crate::sendrecv::SendRecv;
 use crate::startup::{Phase, Startup};
 use crate::watch::Watch;
-use efa_fabric::Library;
+use efa_fabric::{Library, Version};
 use std::sync::Arc;
 
 /// The devices, of one protocol.
@@ -39,7 +39,8 @@ impl Found {
 /// to `startup`.
 ///
 /// # Errors
-/// No provider fits the protocol that is asked for, or any; the NICs cannot be grouped as asked.
+/// libfabric is missing or too old; no provider fits the protocol that is asked for, or any; the NICs cannot
+/// be grouped as asked.
 pub(crate) fn discover(
     config: &Config,
     startup: &mut Startup,
@@ -47,6 +48,7 @@ pub(crate) fn discover(
 ) -> Result<Found, NetError> {
     let load = || Library::load(config.libfabric_path.as_deref());
     let library = startup.time(Phase::Library, load)?;
+    refuse_old(library)?;
     let mut finder = Finder {
         config,
         library,
@@ -69,13 +71,28 @@ pub(crate) fn discover(
     Ok(found)
 }
 
+/// Older ones have other structures, and none was ever tried.
+const LIBFABRIC_MIN: Version = Version::new(1, 17);
+
+fn refuse_old(library: &Library) -> Result<(), NetError> {
+    let version = Version::of(library);
+    if version >= LIBFABRIC_MIN {
+        return Ok(());
+    }
+    let path = library.path().display();
+    let what = format!("{path} is libfabric {version}, and {LIBFABRIC_MIN} is needed");
+    Err(NetError::new(Code::LibfabricTooOld, what))
+}
+
 /// What is asked for, by the user or by the instance type.
 pub(crate) fn decided(config: &Config) -> Option<(Protocol, String)> {
     if let Some(protocol) = config.protocol {
         return Some((protocol, "asked for".to_owned()));
     }
     // Protocol 2l: of no meaning beside another provider.
-    let on_efa = matches!(config.fi_provider.as_deref(), None | Some("efa"));
+    // libfabric takes its filter in capitals too: a host with FI_PROVIDER=EFA speaks as its peers do.
+    let filter = config.fi_provider.as_deref();
+    let on_efa = filter.is_none_or(|filter| filter.eq_ignore_ascii_case("efa"));
     let platform = config.platform().filter(|_| on_efa)?;
     let family = platform.family;
     Some((
@@ -148,7 +165,8 @@ impl Finder<'_> {
         }
         match (self.sendrecv(true, &second), found) {
             (Ok(other), Ok(_)) => {
-                Held::release([second]);
+                // That accelerators are not seen can be why there is one NIC a device.
+                Held::release([first.warnings(), second]);
                 Ok((Found::SendRecv(other), "one NIC a device".to_owned()))
             }
             (Ok(other), Err(_)) => {
@@ -166,5 +184,30 @@ impl Finder<'_> {
                 Err(error)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decided;
+    use crate::config::Config;
+    use crate::params::Flavour;
+
+    /// Two ranks that differ in capitals alone would else speak different protocols.
+    #[test]
+    fn the_default_of_an_instance_type_counts_however_efa_is_written() {
+        let with = |filter: Option<&str>| {
+            let config = Config {
+                product_name: Some("p4d.24xlarge".to_owned()),
+                fi_provider: filter.map(str::to_owned),
+                ..Config::new(Flavour::Nccl)
+            };
+            decided(&config).map(|(protocol, _)| protocol)
+        };
+        assert!(with(None).is_some());
+        for filter in ["efa", "EFA", "Efa"] {
+            assert_eq!(with(Some(filter)), with(None), "{filter}");
+        }
+        assert_eq!(with(Some("tcp")), None);
     }
 }

@@ -66,9 +66,33 @@ pub(crate) fn advice(provider: &str, version: Version) -> Option<String> {
     })
 }
 
+/// First kernel whose forks copy pinned pages at once, so that EFA's provider has no fear of them.
+const COPIES_ON_FORK: (u32, u32) = (5, 13);
+
+/// What the user of EFA should know of an older kernel: where `FI_EFA_FORK_SAFE` is not set, libfabric ends a
+/// process that forks while its memory is registered. The reference sets the variable in its NCCL plugin;
+/// this one leaves the environment alone (decision 21).
+pub(crate) fn forks(kernel: Option<(u32, u32)>) -> Option<String> {
+    let (major, minor) = kernel.filter(|kernel| *kernel < COPIES_ON_FORK)?;
+    Some(format!(
+        "kernel {major}.{minor}, older than 5.13: libfabric ends a process that forks (data loaders) unless \
+         FI_EFA_FORK_SAFE=1 is set where it is started"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Version, advice};
+    use super::{Version, advice, forks};
+
+    #[test]
+    fn kernels_that_do_not_copy_on_fork_are_told_of() {
+        for old in [(4, 14), (5, 10), (5, 12)] {
+            assert!(forks(Some(old)).unwrap().contains("FI_EFA_FORK_SAFE=1"));
+        }
+        for fine in [None, Some((5, 13)), Some((5, 15)), Some((6, 1))] {
+            assert_eq!(forks(fine), None);
+        }
+    }
 
     #[test]
     fn only_shm_before_two_has_advice() {

@@ -4,7 +4,7 @@
 //! Wire::Control     fi_send, fi_inject on EFA           control endpoint, never with CQ data
 //! Wire::Eager       fi_senddata, fi_injectdata on EFA  data endpoint
 //! Wire::Write       fi_writedata, fi_write             data endpoint
-//! Wire::EagerCopy   fi_read of our receive buffer      data endpoint, own address
+//! Wire::EagerCopy   nothing: copied in the call        memory of a device: fi_read on the data endpoint, own address
 //! Wire::FlushRead   fi_read into the flush page        data endpoint, own address
 //! Wire::Put         fi_writemsg                        data endpoint of rail 0
 //! Wire::Get         fi_read of a peer's memory         data endpoint of rail 0
@@ -20,8 +20,8 @@
 //! operations have completed.
 
 use crate::contexts::{Contexts, Owner};
-use crate::peers::{Peers, Unresolved};
-use crate::region::{RegionView, Registrar};
+use crate::peers::Peers;
+use crate::region::Registrar;
 use crate::regions::{FLUSH_REGION, Regions};
 use crate::report::Note;
 use crate::rx::{Arrived, Receives};
@@ -34,19 +34,15 @@ use efa_fabric::{
 };
 use ofi_pools::{Freelist, Slot};
 use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, CTRL_BYTES_MAX, EP_NAME_BYTES};
-use ofi_rdma::{Cause, Lane, OpKind, Outcome, PeerAddr, Post, RailPort, RxId, Token, Wire};
+use ofi_rdma::{Cause, HostName, Lane, OpKind, Outcome, PeerAddr, Post, RailPort, Token, Wire};
 use std::sync::Arc;
 
+mod names;
 mod one_sided;
+mod own;
 mod refused;
 
 use refused::RECEIVES_FULL;
-
-/// Each rail reads its flushes into its own cache line of the flush page (protocol 2e.7).
-const FLUSH_LINE_BYTES: u64 = 64;
-
-/// Bytes that a flush reads (protocol 2e.7).
-const FLUSH_BYTES: usize = 4;
 
 /// Notes for the log that one pass can leave.
 const NOTES_MAX: usize = 256;
@@ -56,10 +52,35 @@ const NOTES_MAX: usize = 256;
 pub(crate) struct LaneEnd {
     pub(crate) endpoint: Endpoint,
     pub(crate) peers: Peers,
-    /// Our own address in our own address vector: for flushes and eager copies.
+    /// Our own address in our own address vector: for flushes, and eager copies to memory of a device.
     pub(crate) own: FiAddr,
     /// Longest message that is injected; `None`: none is.
     pub(crate) inject_max: Option<usize>,
+    pub(crate) sent: Sent,
+}
+
+/// What the provider took of what the engine sends. Beside the endpoint: found with it, before the call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) segments: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Sent {
+    /// Counts an operation if the provider took it. Wrapping, so that no overflow check is left in the hot path;
+    /// a build with `--cfg ofi_without_counters` is what it is measured against.
+    #[inline(always)]
+    const fn count(
+        &mut self,
+        posted: Result<Posted, FabricError>,
+        (segments, bytes): (u64, usize),
+    ) -> Result<Posted, FabricError> {
+        if cfg!(not(ofi_without_counters)) && matches!(posted, Ok(Posted::Accepted)) {
+            self.segments = self.segments.wrapping_add(segments);
+            self.bytes = self.bytes.wrapping_add(bytes as u64);
+        }
+        posted
+    }
 }
 
 impl LaneEnd {
@@ -83,7 +104,7 @@ pub(crate) struct Port {
     pub(crate) notes: Vec<Note>,
     /// Where all of it is written down, if it is.
     pub(crate) trace: Option<Box<Trace>>,
-    /// What went over each rail.
+    /// What went over each rail, but for what was sent.
     pub(crate) seen: SeenRails,
 }
 
@@ -150,12 +171,13 @@ impl Port {
         &mut self,
         lane: Lane,
         owner: Owner,
-        post: impl FnOnce(&Endpoint, *mut Context2) -> Result<Posted, FabricError>,
+        post: impl FnOnce(&Endpoint, *mut Context2, &mut Sent) -> Result<Posted, FabricError>,
     ) -> Outcome {
         let Some(context) = self.contexts.take(owner) else {
             return Outcome::Busy;
         };
-        let outcome = match self.lane(lane).map(|end| post(&end.endpoint, context)) {
+        let end = self.lanes.get_mut(lane.index()).and_then(Option::as_mut);
+        let outcome = match end.map(|end| post(&end.endpoint, context, &mut end.sent)) {
             Some(Ok(Posted::Accepted)) => return Outcome::Accepted,
             Some(Ok(Posted::Busy)) => Outcome::Busy,
             Some(Err(error)) => self.refused(lane, owner, &error),
@@ -214,7 +236,8 @@ impl Port {
             self.give_send(slot);
             return Outcome::Failed(Cause::errno(libc::EMSGSIZE));
         };
-        let outcome = self.with_context(lane, Owner::Control(token, slot), |endpoint, context| {
+        let owner = Owner::Control(token, slot);
+        let outcome = self.with_context(lane, owner, |endpoint, context, _| {
             // SAFETY: the slot is ours until the completion of this context gives it back, and the
             // slab outlives the endpoint; see the module's text.
             unsafe { endpoint.post_send(source, peer, context) }
@@ -246,86 +269,52 @@ impl Port {
 
     fn eager(&mut self, post: &Post, peer: FiAddr, local: Local, imm: u32) -> Outcome {
         let (lane, imm, source) = (post.lane(), u64::from(imm), local.source());
-        let Some(end) = self.lane(lane) else {
+        let Some(end) = self.lanes.get_mut(lane.index()).and_then(Option::as_mut) else {
             return NO_LANE;
         };
-        let outcome = if local.host && end.injects(source.len) {
+        if local.host && end.injects(source.len) {
             // SAFETY: the caller of isend vouches for these bytes until the request is done, which
             // it is not before this call returns; the flush page, used for no bytes, is mapped.
             let bytes = unsafe { core::slice::from_raw_parts(source.ptr, source.len) };
             // SAFETY: as for control messages.
             let posted = unsafe { end.endpoint.post_injectdata(bytes, imm, peer) };
-            self.injected(post, posted)
-        } else {
-            self.with_context(lane, Owner::Post(post.token()), |endpoint, context| {
-                // SAFETY: the caller keeps the buffer until the request is done, its region is
-                // counted by the engine; see the module's text.
-                unsafe { endpoint.post_senddata(source, imm, peer, context) }
-            })
-        };
-        if matches!(outcome, Outcome::Accepted | Outcome::Completed) {
-            of_rail(&mut self.seen, lane.rail()).took(0, source.len);
+            let posted = end.sent.count(posted, (0, source.len));
+            return self.injected(post, posted);
         }
-        outcome
+        self.with_context(
+            lane,
+            Owner::Post(post.token()),
+            |endpoint, context, sent| {
+                // SAFETY: the caller keeps the buffer until the request is done, its region is counted by
+                // the engine; see the module's text.
+                let posted = unsafe { endpoint.post_senddata(source, imm, peer, context) };
+                sent.count(posted, (0, source.len))
+            },
+        )
     }
 
     fn write(&mut self, post: &Post, source: Source, target: Target, data: Option<u64>) -> Outcome {
-        let outcome = self.with_context(
-            post.lane(),
-            Owner::Post(post.token()),
-            |endpoint, context| match data {
+        let owner = Owner::Post(post.token());
+        self.with_context(post.lane(), owner, |endpoint, context, sent| {
+            let posted = match data {
                 // SAFETY: as for `eager`; the target is what the peer's CTRL gave out for this message.
                 Some(data) => unsafe { endpoint.post_writedata(source, data, target, context) },
                 // SAFETY: as above.
                 None => unsafe { endpoint.post_write(source, target, context) },
-            },
-        );
-        if outcome == Outcome::Accepted {
-            of_rail(&mut self.seen, post.lane().rail()).took(1, source.len);
-        }
-        outcome
-    }
-
-    /// A read through our own address: `from` is address and key of our memory.
-    fn read_self(&mut self, post: &Post, sink: Sink, from: (u64, u64)) -> Outcome {
-        let lane = post.lane();
-        let Some(peer) = self.lane(lane).map(|end| end.own) else {
-            return NO_LANE;
-        };
-        let target = Target {
-            peer,
-            addr: from.0,
-            key: from.1,
-        };
-        self.with_context(lane, Owner::Post(post.token()), |endpoint, context| {
-            // SAFETY: the sink is the flush page, or a caller's buffer that is the network's until
-            // the request is done; the source is a receive buffer of ours that the engine holds, or
-            // the caller's buffer that is flushed.
-            unsafe { endpoint.post_read(sink, target, context) }
+            };
+            sent.count(posted, (1, source.len))
         })
     }
 
-    fn flush_read(&mut self, post: &Post, from: (u64, u64), len: usize) -> Outcome {
-        let rail = post.lane().rail();
-        let line = self.flush_page.pages().addr() + FLUSH_LINE_BYTES * u64::from(rail);
-        let desc = self.flush_page.view().desc(rail);
-        self.read_self(
-            post,
-            Sink {
-                ptr: pointer(line),
-                len,
-                desc,
-            },
-            from,
-        )
-    }
-
-    /// Where a held eager payload lies, as a read through our own address names it.
-    fn held_payload(&self, rx: RxId) -> Option<(u64, u64)> {
-        let held = self.receives.held(rx.rail, rx.index)?;
-        let place = self.receives.pool(held.lane()).place(held.slot()).ok()?;
-        let view: &RegionView = place.block.view();
-        Some((view.wire_addr(place.address as u64), view.key(rx.rail)))
+    /// What went over each rail.
+    pub(crate) fn seen(&self) -> SeenRails {
+        let mut seen = self.seen;
+        for (rail, seen) in (0_u8..).zip(&mut seen) {
+            if let Some(end) = self.lane(Lane::data(rail)) {
+                (seen.segments, seen.sent) = (end.sent.segments, end.sent.bytes);
+            }
+        }
+        seen
     }
 
     /// Keeps something for the log; the first ones, when there are very many.
@@ -352,7 +341,7 @@ impl Port {
                     self.receives.unpostable(lane);
                     return self.note(Note::Receive {
                         lane,
-                        text: error.to_string(),
+                        text: error.titled(),
                     });
                 }
             }
@@ -381,11 +370,12 @@ impl Port {
             len: place.bytes,
             desc: place.block.view().desc(lane.rail()),
         };
-        let outcome = self.with_context(lane, Owner::Receive(lane, slot), |endpoint, context| {
-            // SAFETY: the slot is the provider's until the completion of this context, and the slab
-            // outlives the endpoint.
-            unsafe { endpoint.post_recv(sink, FiAddr::ANY, context) }
-        });
+        let outcome =
+            self.with_context(lane, Owner::Receive(lane, slot), |endpoint, context, _| {
+                // SAFETY: the slot is the provider's until the completion of this context, and the slab
+                // outlives the endpoint.
+                unsafe { endpoint.post_recv(sink, FiAddr::ANY, context) }
+            });
         if outcome == Outcome::Accepted {
             self.receives.posted(lane);
             return true;
@@ -437,21 +427,11 @@ impl Port {
                 len,
                 addr,
                 region,
-            } => {
-                let local = self.local(addr, u64::from(len), region, rail);
-                match local.zip(self.held_payload(rx)) {
-                    Some((local, from)) => self.read_self(post, local.sink, from),
-                    None => GONE,
-                }
-            }
-            Wire::FlushRead { addr, region } => {
-                let Some(view) = self.regions.view(region) else {
-                    return GONE;
-                };
-                let (addr, len) = view.within(addr, FLUSH_BYTES);
-                let from = (view.wire_addr(addr), view.key(rail));
-                self.flush_read(post, from, len)
-            }
+            } => match self.local(addr, u64::from(len), region, rail) {
+                Some(local) => self.eager_copy(post, rx, local),
+                None => GONE,
+            },
+            Wire::FlushRead { addr, region } => self.flush_read(post, addr, region),
             Wire::Put {
                 target,
                 addr,
@@ -475,26 +455,17 @@ impl RailPort for Port {
         if outcome == Outcome::Busy {
             of_rail(&mut self.seen, post.lane().rail()).busy += 1;
         }
-        if self.trace.is_some() {
+        if self.is_traced() {
             self.trace_post(post, outcome);
         }
         outcome
     }
 
     fn resolve(&mut self, lane: Lane, name: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Cause> {
-        let Some(Some(end)) = self.lanes.get_mut(lane.index()) else {
-            return Err(Cause::errno(libc::ENODEV));
-        };
-        let resolved = end.peers.resolve(name);
-        if let (Some(trace), Ok(PeerAddr(peer))) = (&mut self.trace, &resolved) {
-            trace.peer(lane, *peer, name);
-        }
-        resolved.map_err(|unresolved| {
-            if let Unresolved::Refused(error) = &unresolved {
-                let text = error.to_string();
-                self.note(Note::Peer { lane, text });
-            }
-            unresolved.cause()
-        })
+        self.address(lane, name)
+    }
+
+    fn on_host(&mut self, peer: PeerAddr, host: &HostName) {
+        self.name_host(peer, host);
     }
 }

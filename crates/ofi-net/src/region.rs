@@ -234,10 +234,11 @@ fn refused(rail: usize, stretch: Stretch, error: &FabricError) -> NetError {
     } = stretch;
     let errno = error.errno().code();
     let what = format!("{bytes} bytes of {kind:?} memory at {start:p} on rail {rail}: {error}");
-    // With FI_HMEM a provider may still lack the interface of one kind; each says so in its own way.
+    // With FI_HMEM a provider may still lack the interface of one kind, or the way to it; each says so in
+    // its own way.
     let lacks = [libc::ENOSYS, libc::EOPNOTSUPP, libc::EINVAL, libc::ENODEV];
     if kind != MemoryKind::Host && lacks.contains(&errno) {
-        return NetError::new(Code::MemoryKind, what);
+        return NetError::new(Code::DeviceMemoryRefused, what);
     }
     NetError::new(Code::Register, what).with_errno(errno)
 }

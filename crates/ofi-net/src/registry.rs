@@ -252,6 +252,16 @@ impl<D: Seated> Registry<D> {
         }
     }
 
+    /// What a call has come to. If that is an error, what is due is done now: it may be the last call that this
+    /// process makes, and the dump of its first error is to be there.
+    #[inline]
+    pub(crate) fn told<T>(&self, result: Result<T, NetError>) -> Result<T, NetError> {
+        if result.is_err() {
+            self.nudge();
+        }
+        result
+    }
+
     #[cold]
     fn attend(&self, flags: u8) {
         if flags & flag::LINKED != 0 {

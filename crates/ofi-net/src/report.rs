@@ -5,13 +5,13 @@ use crate::error::{Code, NetError};
 use crate::log::{self, Log, PerCode, Repeats, Subsys};
 use crate::stats;
 use core::fmt;
-use ofi_rdma::{CommCounters, CommKind, Counters, Event, Lane};
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use ofi_rdma::{CommCounters, CommKind, Counters, Event, Lane, Stage};
 
 mod stall;
+mod told;
 
-pub(crate) use stall::request_name;
+pub(crate) use stall::{bare, request_name};
+use told::Told;
 
 /// Something noticed by harvest that is no event of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,13 @@ pub(crate) enum Note {
         /// The provider's words.
         text: String,
     },
+    /// No receive could be posted for so long.
+    Bare {
+        /// Where.
+        lane: Lane,
+        /// Milliseconds.
+        ms: u64,
+    },
     /// The provider refused a post, or memory that it needs: its communicator fails, and says with what.
     Refused {
         /// Where it was to go.
@@ -53,6 +60,13 @@ pub(crate) enum Note {
         lane: Lane,
         /// The provider's words, and the address.
         text: String,
+    },
+    /// SENDRECV: a handle is none of ours, so that it may be one of RDMA.
+    Foreign {
+        /// The number in it.
+        tag: u32,
+        /// The address in it, as people read it.
+        peer: Box<str>,
     },
     /// A communicator was closed: what it did.
     Closed {
@@ -92,8 +106,13 @@ impl Note {
                 NetError::new(code, what)
             }
             Self::Receive { lane, text } => on_lane(Code::ReceiveFailed, *lane, text),
+            Self::Bare { lane, ms } => NetError::new(Code::NoReceives, bare(*lane, *ms)),
             Self::Refused { lane, text } => on_lane(Code::PostRefused, *lane, text),
             Self::Peer { lane, text } => on_lane(Code::PeerAddress, *lane, text),
+            Self::Foreign { tag, peer } => {
+                let what = format!("peer {peer}: its number is {tag}");
+                NetError::new(Code::ForeignListener, what)
+            }
             Self::Closed { .. } => return None,
             Self::Unowned { rail, text } => {
                 NetError::new(Code::Unowned, format!("rail {rail}: {text}"))
@@ -157,21 +176,23 @@ fn of_event(event: Event) -> Option<NetError> {
             NetError::new(Code::EagerDiffers, what)
         }
         Event::Failed(_, failure) => failure.into(),
-        Event::Stalled { .. } => NetError::new(Code::NoProgress, stall::what(event)),
+        Event::Stalled { stage, .. } => {
+            let code = match stage {
+                Stage::AwaitConn => Code::NobodyConnects,
+                _ => Code::NoProgress,
+            };
+            NetError::new(code, stall::what(event))
+        }
         Event::Connected { .. } | Event::Stray(_) => return None,
     })
 }
-
-/// Peers of which something was told that are remembered: what is about another one is new.
-const PEERS_MAX: usize = 64;
 
 /// Thins out what can repeat.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     strays: Repeats,
     said: PerCode,
-    /// What was said of whom.
-    peers: Mutex<HashSet<(Code, Box<str>)>>,
+    told: Told,
 }
 
 impl Reporter {
@@ -200,23 +221,22 @@ impl Reporter {
     /// The first few of each kind, the first of each peer, and then fewer and fewer.
     fn warn(&self, log: &dyn Log, label: &str, error: NetError, peer: Option<&str>) {
         let code = error.code();
-        let permitted = self.said.permit(code);
-        // It is the same for all communicators to a peer, and likely to all peers.
-        if code == Code::EagerDiffers && permitted != Some(1) {
+        if peer.is_some_and(|peer| self.told.is_known(code, peer)) {
             return;
         }
-        let is_new = peer.is_some_and(|peer| self.is_new(code, peer));
+        let permitted = self.said.permit(code);
+        // It is the same for all communicators to a peer, and likely for all peers.
+        let is_of_job = matches!(code, Code::EagerDiffers | Code::ForeignListener);
+        if is_of_job && permitted != Some(1) {
+            return;
+        }
+        let is_new = peer.is_some_and(|peer| self.told.is_new(code, peer));
         let number = match permitted {
             Some(n) if n > Repeats::PLAIN => n,
             None if !is_new => return,
             _ => 1,
         };
         log::warn(log, Subsys::Net, || error.context(label).counted(number));
-    }
-
-    fn is_new(&self, code: Code, peer: &str) -> bool {
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        peers.len() < PEERS_MAX && peers.insert((code, peer.into()))
     }
 
     fn remark(&self, log: &dyn Log, label: &str, note: &Note) {
@@ -238,6 +258,7 @@ impl Reporter {
     #[cold]
     pub(crate) fn close(&self, log: &dyn Log, label: &str, counters: &Counters) {
         self.said.close(log, label);
+        self.told.close(log, label);
         let (after, comms) = (counters.followers, counters.failures);
         if after > 0 {
             log::warn(log, Subsys::Net, || {
@@ -260,7 +281,8 @@ fn name(lane: Lane) -> String {
 mod tests {
     use super::*;
     use crate::log::{Level, Line};
-    use ofi_rdma::{CommKey, CommKind, Stage, Stray};
+    use ofi_rdma::{CommKey, CommKind, Stray};
+    use std::sync::Mutex;
 
     #[derive(Default)]
     struct Lines(Mutex<Vec<(Level, String)>>);
@@ -376,6 +398,47 @@ mod tests {
             "{}",
             text[10]
         );
+    }
+
+    /// What two hosts were given is the same for all their communicators: one line for each host.
+    #[test]
+    fn a_mismatch_is_told_once_a_peer_and_the_others_are_counted() {
+        let (lines, reporter) = (Lines::default(), Reporter::default());
+        for n in 0..40 {
+            let peer: Box<str> = if n % 4 == 3 { "b".into() } else { "a".into() };
+            let failure = ofi_rdma::Failure {
+                comm_id: n,
+                seq: None,
+                request: None,
+                why: ofi_rdma::Why::Mismatch {
+                    what: ofi_rdma::Mismatch::Rails,
+                    ours: 4,
+                    theirs: 1,
+                },
+                peer: None,
+            };
+            let event = Event::Failed(CommKey::from_bits(1), failure);
+            reporter.write(&lines, "eth0", &[Note::About { event, peer }]);
+        }
+        reporter.close(&lines, "eth0", &Counters::default());
+        let lines = lines.0.into_inner().unwrap();
+        let (told, lines): (Vec<_>, Vec<_>) = (lines.into_iter()).partition(|l| l.0 == Level::Warn);
+        let told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
+        assert_eq!(told.len(), 2, "{told:#?}");
+        for (text, peer, id) in [(&told[0], "a", 0), (&told[1], "b", 3)] {
+            assert!(text.starts_with("OFI-E0403"), "{text}");
+            assert!(
+                text.contains(&format!("peer {peer}: communicator {id}: ")),
+                "{text}"
+            );
+        }
+        let mut counted: Vec<String> = lines.into_iter().map(|(_, text)| text).collect();
+        counted.sort();
+        let wanted = [
+            "eth0: peer a: OFI-E0403 of 29 more communicators",
+            "eth0: peer b: OFI-E0403 of 9 more communicators",
+        ];
+        assert_eq!(counted, wanted);
     }
 
     #[test]

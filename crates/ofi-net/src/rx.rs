@@ -64,6 +64,8 @@ struct LaneState {
     target: u32,
     floor: u32,
     failures: u32,
+    /// Since when there has been none, as far as that was looked at.
+    bare_since_ms: Option<u64>,
 }
 
 /// A buffer whose receive has completed and that is not posted again: nobody writes to it while this
@@ -211,6 +213,26 @@ impl Receives {
 
     fn state_mut(&mut self, lane: Lane) -> Option<&mut LaneState> {
         self.lanes.get_mut(lane.index())
+    }
+
+    /// The lane that has been without a receive for longest, though it should have some, and for how long at
+    /// `now_ms`: nothing can come in there. Before that nobody called for `away_ms`.
+    pub(crate) fn bare(&mut self, now_ms: u64, away_ms: u64) -> Option<(Lane, u64)> {
+        let all = lanes(self.limits.data_lanes, self.limits.control_lanes);
+        let bare = all.filter_map(|lane| {
+            let state = self.state_mut(lane)?;
+            // Receives that fail are told of themselves.
+            if state.posted > 0 || state.target == 0 || state.failures > 0 {
+                state.bare_since_ms = None;
+                return None;
+            }
+            let since_ms = state
+                .bare_since_ms
+                .map_or(now_ms, |since_ms| since_ms + away_ms);
+            state.bare_since_ms = Some(since_ms);
+            Some((lane, now_ms.saturating_sub(since_ms)))
+        });
+        bare.reduce(|longest, other| if other.1 > longest.1 { other } else { longest })
     }
 
     /// Whether a buffer that comes back on `lane` shall be posted again.
@@ -396,6 +418,17 @@ mod tests {
     fn lanes_are_data_then_control() {
         let all: Vec<_> = lanes(2, 1).collect();
         assert_eq!(all, [Lane::data(0), Lane::data(1), Lane::control(0)]);
+    }
+
+    #[test]
+    fn a_lane_is_bare_for_as_long_as_somebody_called() {
+        let mut receives = receives(FOUR);
+        receives.listen();
+        let mut bare = |now_ms, away_ms| receives.bare(now_ms, away_ms).unwrap().1;
+        assert_eq!(
+            [bare(1000, 0), bare(1500, 0), bare(9000, 7000)],
+            [0, 500, 1000]
+        );
     }
 
     #[test]

@@ -23,8 +23,10 @@ use efa_fabric::{Caps, InfoBuf, Library, MrMode, Version};
 use ofi_topo::PciAddress;
 
 use crate::config::Config;
+use crate::dmabuf;
 use crate::error::{Code, NetError};
 use crate::log::{Log, Subsys, info, warn};
+use crate::params::shorten;
 use crate::platform;
 use crate::quirks;
 use crate::startup::Startup;
@@ -32,6 +34,8 @@ use ask::Ask;
 use candidate::Candidate;
 use lists::Libfabric;
 use need::Need;
+pub use provider_filter::admits;
+pub use shm::bound as shm_bytes;
 
 mod ask;
 mod candidate;
@@ -40,7 +44,9 @@ mod host;
 mod link;
 mod lists;
 mod need;
+mod provider_filter;
 mod reasons;
+mod shm;
 
 /// A NIC to open rails on.
 #[derive(Debug)]
@@ -128,6 +134,8 @@ fn discover_by(
     let source = &mut Libfabric { library, startup };
     match choose(rules, source, &mut report) {
         Ok(found) => {
+            let first = found.first();
+            let of_ip = first.is_some_and(|found| found.candidate.is_ip_interface());
             let nics = found.into_iter().map(|found| nic(config, found));
             let nics = nics.collect::<Result<Vec<_>, _>>()?;
             info(log, Subsys::Init, || summary(version, &nics));
@@ -135,11 +143,16 @@ fn discover_by(
             if let Some(text) = quirks::advice(provider, version) {
                 info(log, Subsys::Init, || text);
             }
+            if let Some(text) = of_ip.then(|| not_excluded(config, &report)).flatten() {
+                info(log, Subsys::Init, || text);
+            }
             if let Some(error) = missing(config, &nics) {
                 warn(log, Subsys::Init, || error);
             }
             if provider != filter::EFA {
                 passed_over(config, provider, log);
+            } else if let Some(text) = quirks::forks(dmabuf::kernel(&config.fs_root)) {
+                info(log, Subsys::Init, || text);
             }
             Ok(nics)
         }
@@ -232,7 +245,7 @@ fn choose<S: Source>(
             }
         }
     }
-    let error = NetError::new(Code::NoProvider, asked_of(config, rules.version));
+    let error = NetError::new(Code::NoProvider, nobody_for(config, rules.version));
     Err(about_efa(rules, error, report))
 }
 
@@ -266,7 +279,9 @@ fn about_efa(rules: &Rules<'_>, error: NetError, report: &[String]) -> NetError 
         config, for_efa, ..
     } = *rules;
     let wanted = config.fi_provider.as_deref();
-    let wanted = wanted.is_none_or(|provider| provider.contains("efa"));
+    let wanted = wanted.is_none_or(|names| {
+        admits(names, filter::EFA) && provider_filter::misread(names).is_none()
+    });
     let listed = report.iter().any(|line| line.starts_with("  efa "));
     let about = matches!(error.code(), Code::NoProvider | Code::AllRejected);
     if !wanted || listed || !about {
@@ -287,33 +302,31 @@ fn passed_over(config: &Config, provider: &str, log: &dyn Log) {
     let filter = config.fi_provider.as_deref().unwrap_or_default();
     if admits(filter, filter::EFA) {
         let shown = host::efas(&config.fs_root);
-        let what = format!("{reason}; FI_PROVIDER={filter} gave {provider}; {shown}");
+        let asked = provider_filter::shown(Some(filter));
+        let what = format!("{reason}; {asked} gave {provider}; {shown}");
         warn(log, Subsys::Init, || {
             NetError::new(Code::EfaPassedOver, what)
         });
     } else {
         info(log, Subsys::Init, || {
-            format!("{reason}, and no EFA is used: FI_PROVIDER={filter} asks for {provider}")
+            let asked = provider_filter::shown(Some(filter));
+            format!("{reason}, and no EFA is used: {asked} asks for {provider}")
         });
     }
 }
 
-/// Whether libfabric's filter leaves a provider in: names with commas, all but them after `^`, layers after
-/// `;` (`fabric(7)`). An empty one leaves nothing.
-///
-/// ```
-/// assert!(ofi_net::filter_admits("tcp,efa", "efa") && ofi_net::filter_admits("^shm", "efa"));
-/// assert!(!ofi_net::filter_admits("tcp", "efa") && !ofi_net::filter_admits("", "efa"));
-/// ```
-#[must_use]
-pub fn admits(filter: &str, provider: &str) -> bool {
-    let filter = filter.trim();
-    let (list, is_out) = match filter.strip_prefix('^') {
-        Some(list) => (list, true),
-        None => (filter, false),
-    };
-    let mut names = list.split(',').flat_map(|name| name.trim().split(';'));
-    names.any(|name| name == provider) != is_out
+/// Says which names of the user's list kept nothing out, for there is no such interface: a typing error, or
+/// another host's. Those of the default are nowhere on many hosts.
+fn not_excluded(config: &Config, report: &[String]) -> Option<String> {
+    let usual = Config::new(config.flavour).exclude_tcp_if;
+    let mut names = link::strangers(&config.fs_root, &config.exclude_tcp_if);
+    names.retain(|name| {
+        !usual.iter().any(|usual| usual == name) && !filter::is_excluded(report, name)
+    });
+    let names = (!names.is_empty()).then(|| shorten(&names.join(",")))?;
+    Some(format!(
+        "OFI_NCCL_EXCLUDE_TCP_IF has {names}, and there is no such interface here: it takes exact names"
+    ))
 }
 
 /// Takes the entries with `FI_MR_BASIC` when they lack virtual addresses (decision 15): as they are where
@@ -418,12 +431,22 @@ fn heading(rules: &Rules<'_>) -> String {
 }
 
 fn asked_of(config: &Config, version: Version) -> String {
-    match config.fi_provider.as_deref() {
-        Some("") => format!(
-            "libfabric {version}, FI_PROVIDER set and empty, which keeps every provider out: unset it"
-        ),
-        Some(provider) => format!("libfabric {version}, FI_PROVIDER={provider}"),
-        None => format!("libfabric {version}, FI_PROVIDER unset"),
+    let filter = config.fi_provider.as_deref();
+    format!("libfabric {version}, {}", provider_filter::shown(filter))
+}
+
+/// Nobody answered; of shm with what it lives in.
+fn nobody_for(config: &Config, version: Version) -> String {
+    let asked = asked_of(config, version);
+    let filter = config.fi_provider.as_deref().unwrap_or_default();
+    if let Some(why) = provider_filter::misread(filter) {
+        return format!("{asked}; {why}");
+    }
+    let names_shm = |filter: &str| !filter.starts_with('^') && admits(filter, "shm");
+    let named = config.fi_provider.as_deref().is_some_and(names_shm);
+    match named.then(|| shm::room(&config.fs_root)).flatten() {
+        Some(room) => format!("{asked}; {room}"),
+        None => asked,
     }
 }
 

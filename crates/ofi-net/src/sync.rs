@@ -5,14 +5,29 @@
 //! thread that polls without pause.
 
 use core::cell::Cell;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::TryLockError;
 
-/// Refused attempts in a row after which a thread waits for the lock.
-pub(crate) const PATIENCE: u32 = 32;
+#[cfg(loom)]
+use loom::sync::Mutex;
+#[cfg(not(loom))]
+use std::sync::Mutex;
 
+#[cfg(loom)]
+pub(crate) use loom::sync::MutexGuard;
+#[cfg(not(loom))]
+pub(crate) use std::sync::MutexGuard;
+
+/// Refused attempts in a row after which a thread waits for the lock. In a model as few as show both.
+pub(crate) const PATIENCE: u32 = if cfg!(loom) { 2 } else { 32 };
+
+#[cfg(not(loom))]
 thread_local! {
     /// Attempts of this thread in a row that found a domain busy.
     static REFUSED: Cell<u32> = const { Cell::new(0) };
+}
+#[cfg(loom)]
+loom::thread_local! {
+    static REFUSED: Cell<u32> = Cell::new(0);
 }
 
 /// A panic happened while the domain was held: what it protects cannot be trusted any more.
@@ -27,7 +42,7 @@ pub(crate) struct DomainLock<T> {
 
 impl<T> DomainLock<T> {
     /// A lock around `value`.
-    pub(crate) const fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self {
             inner: Mutex::new(value),
         }
@@ -38,7 +53,7 @@ impl<T> DomainLock<T> {
     pub(crate) fn try_enter(&self) -> Result<Option<MutexGuard<'_, T>>, Poisoned> {
         match self.inner.try_lock() {
             Ok(guard) => {
-                REFUSED.set(0);
+                REFUSED.with(|refused| refused.set(0));
                 Ok(Some(guard))
             }
             Err(TryLockError::Poisoned(_)) => Err(Poisoned),
@@ -53,12 +68,12 @@ impl<T> DomainLock<T> {
 
     #[cold]
     fn refused(&self) -> Result<Option<MutexGuard<'_, T>>, Poisoned> {
-        let refused = REFUSED.get().saturating_add(1);
-        if refused < PATIENCE {
-            REFUSED.set(refused);
+        let refused = REFUSED.with(Cell::get).saturating_add(1);
+        let is_patient = refused < PATIENCE;
+        REFUSED.with(|count| count.set(if is_patient { refused } else { 0 }));
+        if is_patient {
             return Ok(None);
         }
-        REFUSED.set(0);
         self.enter().map(Some)
     }
 
@@ -76,7 +91,7 @@ impl<T> DomainLock<T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;

@@ -35,8 +35,11 @@ impl Topology {
         if config.nic_groups.is_some() {
             let described: Vec<ofi_topo::Nic> = nics.iter().enumerate().map(describe).collect();
             // The user knows better than the tree what belongs together, and so tells NCCL.
+            let grouping = grouped(config, (&described, &Tree::default()), |_| None)?;
+            tell_uneven(&grouping, log);
+            tell_idle(&grouping, nics, log);
             return Ok(Self {
-                grouping: grouped(config, (&described, &Tree::default()), |_| None)?,
+                grouping,
                 nccl_file: None,
             });
         }
@@ -55,6 +58,7 @@ impl Topology {
         for remark in &grouping.remarks {
             tell(remark, (nics, forced), log);
         }
+        tell_idle(&grouping, nics, log);
         let host = properties::host_hash(&config.fs_root);
         let nccl_file = nccl_xml::file(&tree, (&described, &grouping), config.group_by, host);
         Ok(Self {
@@ -85,27 +89,32 @@ pub(crate) fn grouped(
         .map_err(|error| NetError::new(Code::Grouping, error.to_string()))
 }
 
-/// Fewer accelerators than the instance type has: NICs that belonged to them are devices of their own.
+/// Fewer accelerators than the instance type has: NICs that belonged to them are devices of their own. Of
+/// a host whose type is not known, that sysfs shows no PCI at all, where NICs are.
 fn lost(config: &Config, (nics, tree): (&[Nic], &Tree)) -> Option<NetError> {
-    let product = config.product_name.as_deref()?;
-    let whole = platform::accelerators(product)?;
-    let is_by_them = config.group_by == Accelerators::NVIDIA;
-    if !is_by_them || nics.iter().all(|nic| nic.pci.is_none()) {
+    let placed = nics.iter().filter(|nic| nic.pci.is_some()).count();
+    if placed == 0 || config.group_by != Accelerators::NVIDIA {
         return None;
     }
+    let product = config.product_name.as_deref().unwrap_or_default();
     let functions = tree.functions();
     let found = functions.iter().filter(|f| config.group_by.contain(f));
     let found = found.count();
-    (found < whole).then(|| {
-        let what = match functions.len() {
-            0 => format!(
-                "{product} has {whole}, and {} shows no PCI function at all",
-                config.fs_root.join("sys/bus/pci/devices").display()
-            ),
-            _ => format!("{found} of the {whole} accelerators of {product}"),
-        };
-        NetError::new(Code::TopologyLost, what)
-    })
+    let nothing = || {
+        let shown = config.fs_root.join("sys/bus/pci/devices");
+        format!("and {} shows no PCI function at all", shown.display())
+    };
+    let what = match platform::accelerators(product) {
+        Some(whole) if found >= whole => return None,
+        Some(whole) if functions.is_empty() => format!("{product} has {whole}, {}", nothing()),
+        Some(whole) => format!("{found} of the {whole} accelerators of {product}"),
+        // A forced number is the same for all hosts, and one NIC makes one device anyway.
+        None if functions.is_empty() && placed > 1 && config.force_num_rails.is_none() => {
+            format!("{placed} NICs are PCI functions, {}", nothing())
+        }
+        None => return None,
+    };
+    Some(NetError::new(Code::TopologyLost, what))
 }
 
 /// Trees by the root that they were read under.
@@ -179,10 +188,42 @@ fn tell(remark: &Remark, (nics, forced): (&[Nic], usize), log: &dyn Log) {
             )
         }),
         // A forced number is the same for all.
-        Remark::Unequal { least, most } if forced == 0 => warn(log, Subsys::Init, || {
-            let what = format!("devices have {least} to {most} rails");
-            NetError::new(Code::UnevenRails, what)
-        }),
+        Remark::Unequal { least, most } if forced == 0 => uneven((*least, *most), log),
         _ => {}
     }
+}
+
+/// Groups by hand that differ, whether the user means it or not.
+fn tell_uneven(grouping: &Grouping, log: &dyn Log) {
+    let rails = grouping.devices.iter().map(|device| device.rails.len());
+    if let (Some(least), Some(most)) = (rails.clone().min(), rails.max()) {
+        if least < most {
+            uneven((least, most), log);
+        }
+    }
+}
+
+fn uneven((least, most): (usize, usize), log: &dyn Log) {
+    warn(log, Subsys::Init, || {
+        let what = format!("devices have {least} to {most} rails");
+        NetError::new(Code::UnevenRails, what)
+    });
+}
+
+/// NICs that the settings leave without work: bandwidth that was paid for.
+fn tell_idle(grouping: &Grouping, nics: &[Nic], log: &dyn Log) {
+    if grouping.unused.is_empty() {
+        return;
+    }
+    info(log, Subsys::Init, || {
+        let idle = grouping.unused.iter().filter_map(|&index| nics.get(index));
+        let names: Vec<&str> = idle.map(|nic| nic.name.as_str()).collect();
+        format!(
+            "{} of {} NICs are of no device and carry nothing (OFI_NCCL_NIC_GROUPS, \
+             OFI_NCCL_FORCE_NUM_RAILS): {}",
+            names.len(),
+            nics.len(),
+            names.join(", ")
+        )
+    });
 }

@@ -26,7 +26,7 @@ use crate::registry::{Registry, stale};
 use crate::sendrecv::SendRecv;
 use crate::startup::Startup;
 use crate::stats::{About, StatsFile, Tally};
-use crate::trace::TraceFile;
+use crate::trace::Tracing;
 use crate::traffic::{Said, TrafficClass};
 use crate::twins::Twins;
 use crate::watch::{Facts, Watch};
@@ -59,7 +59,7 @@ pub struct Transport {
     config: Config,
     startup: Startup,
     nccl_file: Option<String>,
-    trace: Option<Arc<TraceFile>>,
+    tracing: Tracing,
     stats: Option<Arc<StatsFile>>,
     log: Arc<dyn Log>,
     said: Said,
@@ -104,9 +104,9 @@ impl Transport {
         if config.endpoint_per_comm {
             registry.link();
         }
-        let trace = open_trace(&config, &log);
-        if let (Some(other), Some(file)) = (&mut sendrecv, &trace) {
-            other.trace_to(Arc::clone(file));
+        let tracing = Tracing::open(&config, &log);
+        if let Some(other) = &mut sendrecv {
+            other.trace_to(tracing.clone());
         }
         let stats = open_stats(&config, sendrecv.is_some(), &*log);
         if let (Some(other), Some(file)) = (&mut sendrecv, &stats) {
@@ -119,7 +119,7 @@ impl Transport {
             config,
             startup,
             nccl_file,
-            trace,
+            tracing,
             stats,
             log,
             said: Said::default(),
@@ -304,7 +304,7 @@ impl Transport {
         let mut tally = Tally::default();
         for seat in (0..self.devices.len()).flat_map(|dev| self.registry.of_device(dev)) {
             let memory = seat.domain.memory.counts();
-            let taken = |core: &mut Core| tally.take(&core.engine, &core.port.seen, memory);
+            let taken = |core: &mut Core| tally.take(&core.engine, &core.port.seen(), memory);
             // A domain that is busy or out of order is left out.
             let _told = seat.domain.glance(taken);
         }
@@ -353,7 +353,7 @@ impl Transport {
             registry: &self.registry,
             config: &self.config,
             log: &self.log,
-            trace: self.trace.as_ref(),
+            tracing: &self.tracing,
             stats: self.stats.as_ref(),
             class,
             said: &self.said,
@@ -372,15 +372,6 @@ impl Transport {
         self.alive()?;
         self.registry.request(word)
     }
-}
-
-/// The trace that was asked for. A job is not lost for want of one.
-fn open_trace(config: &Config, log: &Arc<dyn Log>) -> Option<Arc<TraceFile>> {
-    let wanted = config.trace.as_ref()?;
-    let opened = TraceFile::create(wanted, &config.fs_root, Arc::clone(log));
-    opened
-        .map_err(|error| log::warn(&**log, Subsys::Init, || error))
-        .ok()
 }
 
 /// The file of counters that was asked for. A job is not lost for want of one.

@@ -205,7 +205,10 @@ impl Watch {
         if has(flag::STALL) {
             let [warn_ms, fail_ms] = dumps.limits;
             let within = warn_ms.or(fail_ms).unwrap_or(LOOK_MS);
-            state.files.trigger(Duration::from_millis(within));
+            if let Err(error) = state.files.trigger(Duration::from_millis(within)) {
+                // Who cannot ask still tells of itself.
+                dumps.tell(&mut state, &error);
+            }
         }
         let asked = (has(flag::LOOK) || has(flag::STALL) || has(flag::ERROR))
             .then(|| state.files.triggered_ns())
@@ -282,13 +285,16 @@ impl Dumps {
             Ok(path) => log::info(&*self.log, Subsys::Net, || {
                 format!("state dump in {}; read it with `ofi dump`", path.display())
             }),
-            Err(error) => {
-                if !core::mem::replace(&mut state.told, true) {
-                    log::warn(&*self.log, Subsys::Net, || {
-                        unwritable(&self.config.dir, &error)
-                    });
-                }
-            }
+            Err(error) => self.tell(state, &error),
+        }
+    }
+
+    /// Once a process.
+    fn tell(&self, state: &mut State, error: &io::Error) {
+        if !core::mem::replace(&mut state.told, true) {
+            log::warn(&*self.log, Subsys::Net, || {
+                unwritable(&self.config.dir, error)
+            });
         }
     }
 }
@@ -299,7 +305,6 @@ fn unwritable(dir: &Path, error: &io::Error) -> NetError {
 }
 
 fn process(config: &Config) -> Process {
-    let host = std::fs::read_to_string(config.fs_root.join("proc/sys/kernel/hostname"));
     let (rank, world) = config
         .dump
         .as_ref()
@@ -307,7 +312,7 @@ fn process(config: &Config) -> Process {
     Process {
         pid: std::process::id(),
         start_ticks: start_ticks(std::process::id()).unwrap_or(0),
-        host: host.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned()),
+        host: crate::trace::host_name(&config.fs_root),
         rank,
         world,
     }
@@ -330,7 +335,25 @@ mod tests {
     use crate::log::NoLog;
     use crate::params::Flavour;
 
+    /// What was logged.
+    #[derive(Debug, Default)]
+    struct Kept(Mutex<Vec<String>>);
+
+    impl Log for Kept {
+        fn enabled(&self, _level: log::Level) -> bool {
+            true
+        }
+
+        fn log(&self, line: &log::Line) {
+            self.0.lock().unwrap().push(line.text().to_owned());
+        }
+    }
+
     fn watch(dir: &Path) -> Arc<Watch> {
+        watch_with(dir, Arc::new(NoLog))
+    }
+
+    fn watch_with(dir: &Path, log: Arc<dyn Log>) -> Arc<Watch> {
         let config = Config {
             stall_warn_ms: Some(60_000),
             dump: Some(DumpConfig {
@@ -340,7 +363,6 @@ mod tests {
             }),
             ..Config::new(Flavour::Nccl)
         };
-        let log: Arc<dyn Log> = Arc::new(NoLog);
         Watch::new(&config, &log)
     }
 
@@ -423,6 +445,39 @@ mod tests {
         }
         let files = std::fs::read_dir(dir.path()).unwrap().count();
         assert_eq!(files, 8, "seven dumps and the trigger");
+    }
+
+    /// What somebody else put in the place of the trigger is not written to, not waited for, and told of once.
+    #[test]
+    fn a_trigger_that_is_no_file_does_no_harm() {
+        let plant: [fn(&Path); 3] = [
+            |at| std::os::unix::fs::symlink(at.with_file_name("precious"), at).unwrap(),
+            |at| std::fs::create_dir(at).unwrap(),
+            |at| {
+                let made = std::process::Command::new("mkfifo").arg(at).status();
+                assert!(made.unwrap().success());
+            },
+        ];
+        for plant in plant {
+            let dir = tempfile::tempdir().unwrap();
+            let precious = dir.path().join("precious");
+            std::fs::write(&precious, "mine").unwrap();
+            plant(&dir.path().join(crate::dump::TRIGGER));
+            let log = Arc::new(Kept::default());
+            let watch = watch_with(dir.path(), Arc::<Kept>::clone(&log));
+            for now_ms in (0..10_000).step_by(1000) {
+                watch.stalled();
+                pass(&watch, now_ms);
+            }
+            assert_eq!(dumps(dir.path()).len(), 7, "of itself it tells");
+            assert_eq!(std::fs::read(&precious).unwrap(), b"mine");
+            let said = log.0.lock().unwrap();
+            let warned: Vec<&String> = said.iter().filter(|line| line.contains("W0211")).collect();
+            assert!(
+                warned.len() == 1 && warned[0].contains("trigger"),
+                "{said:?}"
+            );
+        }
     }
 
     #[test]

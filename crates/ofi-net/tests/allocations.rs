@@ -10,8 +10,10 @@ use common::{
 };
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
-use ofi_net::{CommWord, Config, LocalMemory, RemoteMemory, ReqWord, Transport};
+use core::time::Duration;
+use ofi_net::{CommWord, Config, DumpConfig, LocalMemory, RemoteMemory, ReqWord, Transport};
 use std::alloc::System;
+use std::time::Instant;
 
 thread_local! {
     /// Allocations of this thread, while they are counted.
@@ -58,6 +60,8 @@ fn allocations(work: impl FnOnce()) -> u64 {
 /// From nothing to stripes on all rails; of eager size and above.
 const SIZES: [usize; 6] = [0, 8, 1000, 8000, 20_000, 300_000];
 const LARGE: usize = 300_000;
+/// Long enough for control messages of this process to arrive.
+const LOOKING: Duration = Duration::from_millis(100);
 /// Requests in flight on one communicator.
 const CAP: usize = 128;
 
@@ -123,6 +127,29 @@ impl Pair {
         }
     }
 
+    /// As many receives as there can be are known to the sender before it sends: what it keeps of them grows
+    /// with the most that there ever were.
+    fn all_early(&mut self, requests: &mut [(Option<ReqWord>, Option<ReqWord>); CAP]) {
+        let (a, b) = (&self.a.net, &self.b.net);
+        let mut handle = [0; 128];
+        let nobody = a.listen(0, &mut handle).unwrap();
+        for request in requests.iter_mut() {
+            request.1 = Some(irecv(b, self.comms.1, &mut self.sink, 0, 5000));
+        }
+        let start = Instant::now();
+        while start.elapsed() < LOOKING {
+            assert!(a.accept(nobody).unwrap().is_none(), "nobody connects");
+            let first = requests[0].1.unwrap();
+            assert_eq!(b.test(first).unwrap(), None, "nothing was sent");
+        }
+        a.close_listen(nobody).unwrap();
+        for request in requests {
+            let sent = isend(a, self.comms.0, &mut self.source, 0, 5000);
+            let received = request.1.take().unwrap();
+            assert_eq!(finish(a, sent, b, received), (5000, 5000));
+        }
+    }
+
     /// A write and an inline write by the sender, a read by the receiver.
     fn one_sided(&mut self) {
         let (a, b) = (&self.a.net, &self.b.net);
@@ -164,7 +191,7 @@ fn exposed(net: &Transport, buffer: &mut Buffer) -> RemoteMemory {
 
 fn nothing_is_allocated(config: &Config, is_one_sided: bool) {
     let mut pair = Pair::new(config);
-    let mut requests = [(None, None); CAP];
+    let (mut requests, mut early) = ([(None, None); CAP], [(None, None); CAP]);
     let mut rounds = |pair: &mut Pair, rounds| {
         for _ in 0..rounds {
             pair.messages();
@@ -175,6 +202,7 @@ fn nothing_is_allocated(config: &Config, is_one_sided: bool) {
         }
     };
     rounds(&mut pair, 20);
+    pair.all_early(&mut early);
     let made = allocations(|| rounds(&mut pair, 50));
     assert_eq!(
         made,
@@ -202,4 +230,25 @@ fn the_warm_data_path_allocates_nothing() {
 #[test]
 fn the_warm_data_path_of_sendrecv_allocates_nothing() {
     in_one_process("the_warm_data_path_of_sendrecv_allocates_nothing", sendrecv);
+}
+
+/// With the last records of what happens kept for dumps, whichever protocol.
+fn remembered() {
+    let dir = tempfile::tempdir().unwrap();
+    let remembering = |config| Config {
+        trace_ring: 64,
+        dump: Some(DumpConfig {
+            dir: dir.path().to_owned(),
+            rank: None,
+            world: None,
+        }),
+        ..config
+    };
+    nothing_is_allocated(&remembering(config(2)), true);
+    nothing_is_allocated(&remembering(common::sendrecv()), false);
+}
+
+#[test]
+fn keeping_the_last_records_allocates_nothing() {
+    in_one_process("keeping_the_last_records_allocates_nothing", remembered);
 }

@@ -8,9 +8,10 @@ use common::{
     Buffer, Side, connect, finish, in_one_process, irecv, isend, listen, pattern, until,
     until_error,
 };
-use ofi_net::dump::{Dump, Kind, Reason, Stage, TRIGGER};
+use ofi_net::dump::{Comm, Domain, Dump, Kind, Reason, Stage, TRIGGER};
 use ofi_net::log::Level;
 use ofi_net::{Config, DumpConfig, Protocol};
+use ofi_trace::{Op, Outcome, Reader, Record, Stamped};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -103,7 +104,8 @@ fn stall(protocol: Protocol) {
     let asked = ask(dirs[0].path());
     let other = until("an answer", || {
         let mut answers = dumps(dirs[0].path()).into_iter();
-        answers.find(|dump| dump.answers_ns == Some(asked))
+        // Or a later trigger: a stall of its own, on a machine that is busy, asks too.
+        answers.find(|dump| dump.answers_ns >= Some(asked))
     });
     assert_ne!(other.reason, Reason::Start);
     let comms: Vec<_> = other
@@ -181,4 +183,158 @@ fn accept_waits_and_the_first_error_are_dumped() {
         "accept_waits_and_the_first_error_are_dumped",
         accept_and_error,
     );
+}
+
+/// A listener whose owner never calls accept: the call that says so is the last one that is made, and the dump
+/// of the error is there, with whom it was for. A connection to the same peer that is made later ends that.
+fn connect_in_vain() {
+    let dir = tempfile::tempdir().unwrap();
+    let side = Side::new(Config {
+        connect_timeout_ms: 300,
+        ..dumping(dir.path(), common::config(1))
+    });
+    let peer = Side::new(common::config(1));
+    let (listener, handle) = listen(&peer.net);
+    let mut handle = handle;
+    let error = until_error("connect", || side.net.connect(0, &mut handle));
+    assert!(error.to_string().contains("OFI-E0402"), "{error}");
+    let lost = |dump: &Dump| {
+        let mut comms = dump.domains.iter().flat_map(|domain| &domain.comms);
+        let text = |comm: &Comm| comm.failure.clone().unwrap_or_default();
+        comms.find(|comm| text(comm).contains("OFI-E0402")).cloned()
+    };
+    let told = dumps(dir.path()).into_iter();
+    let told = told.rev().find(|dump| dump.reason == Reason::Error);
+    let lost_then = lost(&told.expect("a dump of the error")).expect("whom it was for");
+    assert_eq!((lost_then.kind, lost_then.closed), (Kind::Send, true));
+    assert_eq!(lost_then.state, "connecting");
+    assert!(lost_then.peer.is_some());
+    peer.net.close_listen(listener).unwrap();
+    let (send, _recv) = connect(&side.net, &peer.net);
+    let asked = ask(dir.path());
+    let made = until("an answer", || {
+        let (listener, _) = listen(&side.net);
+        side.net.close_listen(listener).unwrap();
+        let mut answers = dumps(dir.path()).into_iter();
+        answers.find(|dump| dump.answers_ns >= Some(asked))
+    });
+    assert_eq!(lost(&made), None);
+    side.net.close_send(send).unwrap();
+}
+
+#[test]
+fn a_connection_that_was_not_made_is_in_the_dump_of_its_error() {
+    in_one_process(
+        "a_connection_that_was_not_made_is_in_the_dump_of_its_error",
+        connect_in_vain,
+    );
+}
+
+/// Records of a domain in a dump.
+const RING: usize = 24;
+
+fn remembering(dir: &Path, protocol: Protocol) -> Config {
+    Config {
+        trace_ring: RING,
+        ..dumping(dir, of(protocol))
+    }
+}
+
+/// The records of a domain, one after the other.
+fn kept(domain: &Domain) -> Vec<u8> {
+    domain.trace.as_ref().unwrap().to_bytes().unwrap()
+}
+
+/// Whether a dump is from after so many receives: on a machine that is busy the accept stalls too.
+fn has_received(dump: &Dump, count: u32) -> bool {
+    let mut comms = dump.domains.iter().flat_map(|domain| &domain.comms);
+    comms.any(|comm| comm.kind == Kind::Recv && comm.next_seq == count)
+}
+
+/// Some hundred messages, and a receive that nobody sends to: the last records are there, those before made
+/// room, and the end is what the receiver did last.
+fn remembered(protocol: Protocol) {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b) = (
+        Side::new(of(protocol)),
+        Side::new(remembering(dir.path(), protocol)),
+    );
+    let (send, recv) = connect(&a.net, &b.net);
+    let mut source = Buffer::new(&a.net, send, pattern(1, 5000));
+    let mut sink = Buffer::new(&b.net, recv, vec![0; 5000]);
+    for _ in 0..100 {
+        let received = irecv(&b.net, recv, &mut sink, 0, 5000);
+        let sent = isend(&a.net, send, &mut source, 0, 5000);
+        assert_eq!(finish(&a.net, sent, &b.net, received), (5000, 5000));
+    }
+    let received = irecv(&b.net, recv, &mut sink, 0, 5000);
+    let told = until("the dump of the stall", || {
+        assert_eq!(b.net.test(received).unwrap(), None);
+        let mut stalls = dumps(dir.path()).into_iter();
+        stalls.find(|dump| dump.reason == Reason::Stall && has_received(dump, 101))
+    });
+    let domain = &told.domains[0];
+    let trace = domain.trace.as_ref().unwrap();
+    assert!(trace.lost > 100, "{}", trace.lost);
+    let bytes = kept(domain);
+    let records: Vec<Stamped<'_>> = Reader::of_records(&bytes).map(Result::unwrap).collect();
+    let (names, events): (Vec<&Stamped<'_>>, Vec<&Stamped<'_>>) =
+        records.iter().partition(|stamped| {
+            let record = stamped.record;
+            matches!(record, Record::Endpoint { .. } | Record::Peer { .. })
+        });
+    assert!(
+        events.len() <= RING && events.len() > RING / 2,
+        "{events:?}"
+    );
+    assert!(events.is_sorted_by_key(|stamped| stamped.at_ns));
+    let of_endpoints = names
+        .iter()
+        .filter(|named| matches!(named.record, Record::Endpoint { .. }));
+    assert_eq!(of_endpoints.count(), domain.endpoints.len());
+    let posted = events.iter().rev().find_map(|event| match event.record {
+        Record::Post {
+            op, outcome, peer, ..
+        } => Some((op, outcome, peer)),
+        _ => None,
+    });
+    let (op, outcome, to) = posted.unwrap();
+    assert!(matches!(outcome, Outcome::Accepted | Outcome::Injected));
+    match protocol {
+        Protocol::Rdma => {
+            assert_eq!(op, Op::Control);
+            let mut peers = names.iter().map(|named| named.record);
+            let is_meant = |record| matches!(record, Record::Peer { peer, .. } if peer == to);
+            assert!(peers.any(is_meant), "who it went to: {names:?}");
+        }
+        Protocol::SendRecv => assert_eq!(op, Op::TaggedRecv),
+    }
+    let newest_ns = trace.started_unix_ns + events.last().unwrap().at_ns;
+    assert!(
+        newest_ns / 1_000_000 <= told.at_unix_ms + 1,
+        "{newest_ns} after {}",
+        told.at_unix_ms
+    );
+    // Of the receive, or of the accept beside it.
+    let says_stall = |text: &str| text.contains("OFI-W0609") || text.contains("OFI-W0415");
+    let is_stall =
+        |event: &&Stamped<'_>| matches!(event.record, Record::Note { text } if says_stall(text));
+    assert!(
+        events.iter().copied().any(|event| is_stall(&event)),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn the_last_records_are_in_a_dump() {
+    in_one_process("the_last_records_are_in_a_dump", || {
+        remembered(Protocol::Rdma);
+    });
+}
+
+#[test]
+fn the_last_records_of_sendrecv_are_in_a_dump() {
+    in_one_process("the_last_records_of_sendrecv_are_in_a_dump", || {
+        remembered(Protocol::SendRecv);
+    });
 }

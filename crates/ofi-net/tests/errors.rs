@@ -25,7 +25,8 @@ NET/OFI OFI-E0601 an operation failed: eth0: peer 10.0.0.2:4711: communicator 7,
 
 The first error of a communicator is the cause: it sticks, and is what every later call on it returns. Operations that fail after it are
 counted, and told once when their device closes (`OFI-W0610`). What repeats is written the first four times and then at each power of two with its number,
-but for the first line about each peer; what was not written is told when the device closes, or at the end.
+but for the first line about each peer; what two processes do not have alike (`OFI-E0403`) is one line for all their connections. What was not
+written is told when the device closes, or at the end.
 
 A line of the same kind is made for NCCL's logger and Neuron's. The tables are `crates/ofi-net/src/error/{codes,efa}.rs`;
 `UPDATE_DOCS=1 cargo test -p ofi-net --test errors` makes this page from them.

@@ -12,6 +12,7 @@ use common::{
 use efa_fabric::{Caps, Hints, Library, Port, Posted, consts};
 use ofi_net::log::Level;
 use ofi_net::{Code, Config, Protocol, Transport};
+use ofi_sendrecv::limits::FIRST_TAG;
 use std::sync::Arc;
 
 const SIZES: [usize; 12] = [
@@ -137,8 +138,8 @@ fn what_it_says_of_itself() {
     let (listener, mut handle) = listen(&a.net);
     assert_eq!(
         handle[56..60],
-        2_u32.to_le_bytes(),
-        "the tag: the spare listener has 1"
+        (FIRST_TAG + 1).to_le_bytes(),
+        "the tag: the spare listener has the first one"
     );
     assert!(handle[60..88].iter().all(|&byte| byte == 0));
     let send = connect_to(&a.net, &mut handle);
@@ -320,9 +321,16 @@ fn handles_of_the_other_protocol() {
     };
     let (rdma, tagged) = (Side::new(quick(config(1))), Side::new(quick(sendrecv())));
     let (_, mut handle) = listen(&tagged.net);
+    let error = until_error("RDMA refuses it", || rdma.net.connect(0, &mut handle));
+    assert_eq!(error.code(), Code::CorruptHandle);
+    assert!(error.to_string().contains("OFI_NCCL_PROTOCOL"), "{error}");
+
+    // A BASE peer counts its listeners from 1.
+    handle[56..60].copy_from_slice(&7_u32.to_le_bytes());
     let error = until_error("RDMA gives up", || rdma.net.connect(0, &mut handle));
     assert_eq!(error.code(), Code::ConnectTimeout);
     assert!(error.to_string().contains("OFI_NCCL_PROTOCOL"), "{error}");
+    assert_eq!(tagged.log.at(Level::Warn), Vec::<String>::new());
 
     // Listener 0 of RDMA is no tag at all.
     let mut zero = [0; 128];
@@ -334,7 +342,11 @@ fn handles_of_the_other_protocol() {
     // Others are, and nobody answers: connect may be done, and so may a message be on native tcp, which
     // takes all of it before anybody receives. Elsewhere a large one tells.
     let (_, mut handle) = listen(&rdma.net);
-    let Some(error) = sent_to_nobody(&tagged, &mut handle) else {
+    let ended = sent_to_nobody(&tagged, &mut handle);
+    let warned = tagged.log.at(Level::Warn);
+    let foreign = warned.iter().filter(|line| line.contains("OFI-W0414"));
+    assert_eq!(foreign.count(), 1, "{warned:?}");
+    let Some(error) = ended else {
         assert_eq!(std::env::var("FI_PROVIDER").as_deref(), Ok("tcp"));
         return;
     };

@@ -7,6 +7,7 @@ mod common;
 use common::{Lines, Side, config, on_each_provider, sendrecv};
 use ofi_net::log::{Level, Log};
 use ofi_net::{Code, Config, Protocol, Transport};
+use std::process::Command;
 use std::sync::Arc;
 
 /// The first start of a process asks twice at most, the next not at all; neither warns.
@@ -223,6 +224,85 @@ fn a_provider_that_is_not_there_is_named() {
         return named_provider_is_missing();
     }
     let output = common::child(name, "nosuch").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+/// The devices are those that the list leaves, and names that keep nothing out are told of where they could.
+fn excluded_by_name() {
+    let start = |names: &[String]| {
+        let excluding = Config {
+            exclude_tcp_if: names.to_vec(),
+            ..sendrecv()
+        };
+        let side = Side::new(excluding);
+        let names =
+            (0..side.net.devices().unwrap()).map(|n| side.net.properties(n).unwrap().name.clone());
+        (names.collect::<Vec<_>>(), side)
+    };
+    let told = |side: &Side| {
+        assert_eq!(side.log.at(Level::Warn), Vec::<String>::new());
+        let mut lines = side.log.at(Level::Info);
+        lines.retain(|line| line.starts_with("OFI_NCCL_EXCLUDE_TCP_IF "));
+        lines
+    };
+    let (all, side) = start(&[]);
+    assert_eq!(told(&side), Vec::<String>::new());
+    let provider = std::env::var("FI_PROVIDER").unwrap();
+    let is_ip = !["shm", "efa"].contains(&provider.as_str());
+    // docker0 is of the default, and nowhere on many hosts.
+    let (left, side) = start(&["docker0", "eth77", "eth78:1"].map(str::to_owned));
+    assert_eq!(left, all);
+    let line = "OFI_NCCL_EXCLUDE_TCP_IF has \"eth77,eth78:1\", and there is no such interface here: it takes \
+                exact names";
+    assert_eq!(told(&side), if is_ip { vec![line] } else { Vec::new() });
+    if let ([first, others @ ..], true) = (&all[..], is_ip && all.len() > 1) {
+        let (left, side) = start(core::slice::from_ref(first));
+        assert_eq!(left, others);
+        assert_eq!(told(&side), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn interfaces_are_excluded_by_name_and_other_names_are_told_of() {
+    on_each_provider(
+        "interfaces_are_excluded_by_name_and_other_names_are_told_of",
+        excluded_by_name,
+    );
+}
+
+/// shm where `/dev/shm` is too small for it: libfabric does not list it, and the error says why.
+fn no_room() {
+    let error = Transport::init(config(1), Arc::new(Lines::default()) as Arc<dyn Log>).unwrap_err();
+    assert_eq!(error.code(), Code::NoProvider, "{error}");
+    let text = error.to_string();
+    for part in ["FI_PROVIDER=shm; /dev/shm has 64 KiB, ", "--shm-size=1g"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn shm_without_room_says_so() {
+    const SMALL: &str = "mount -t tmpfs -o size=64k tmpfs /dev/shm && exec \"$@\"";
+    let name = "shm_without_room_says_so";
+    if std::env::var("OFI_NET_TEST_SCENARIO").as_deref() == Ok(name) {
+        return no_room();
+    }
+    let inside = |command: &Command| {
+        let mut outer = Command::new("unshare");
+        outer.args(["-rm", "sh", "-c", SMALL, "sh"]);
+        outer.arg(command.get_program()).args(command.get_args());
+        let set = command.get_envs();
+        outer.envs(set.filter_map(|(name, value)| Some((name, value?))));
+        outer.output()
+    };
+    let can = inside(&Command::new("true")).is_ok_and(|output| output.status.success());
+    if !can {
+        return common::say(&format!("skipped: {name} (no mount namespace here)"));
+    }
+    let output = inside(&common::child(name, "shm")).unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}\n{errors}");

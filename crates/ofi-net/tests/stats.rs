@@ -218,7 +218,10 @@ fn more_communicators_than_slots_are_counted() {
 
 fn cannot_be_made() {
     let dir = tempfile::tempdir().unwrap();
-    let missing = dir.path().join("missing").display().to_string();
+    // Below a file there is no directory.
+    let file = dir.path().join("a_file");
+    std::fs::write(&file, "").unwrap();
+    let missing = file.join("missing").display().to_string();
     let side = Side::new(Config {
         stats_dir: Some(missing),
         ..config(1)

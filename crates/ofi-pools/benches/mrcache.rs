@@ -1,6 +1,7 @@
 //! Registration cache: a hit among 1 to 10^6 regions, random and last, with its release; against
 //! the sorted array with a linear scan of protocol 2g.4 under a mutex, and a `BTreeMap` and `rangemap` (which are
-//! right only while ranges do not nest). And a registration with its removal.
+//! right only while ranges do not nest); and with the least that anybody can do: a table of pages without a collision,
+//! where nothing is checked. And a registration with its removal.
 
 #![expect(clippy::unwrap_used, reason = "benchmark")]
 #![expect(
@@ -19,12 +20,7 @@ use std::sync::Mutex;
 
 const STRIDE: u64 = 0x1_0000;
 const BYTES: u64 = 0x8000;
-const ATTR: Attr = Attr {
-    access: 0x3f00,
-    kind: 0,
-    device: 0,
-    dmabuf: None,
-};
+const ATTR: Attr = Attr::new(0x3f00);
 
 /// The algorithm of protocol 2g.4: page address, pages, references; walked from the start.
 struct Scan {
@@ -53,22 +49,18 @@ impl Scan {
     }
 }
 
-const fn request(nth: u64) -> Request {
-    Request {
-        address: nth * STRIDE + 100,
-        bytes: 5000,
-        attr: ATTR,
-    }
+fn range(address: u64, bytes: u64) -> Request {
+    Request::new(address, bytes, ATTR).unwrap()
+}
+
+fn request(nth: u64) -> Request {
+    range(nth * STRIDE + 100, 5000)
 }
 
 fn filled(count: u64) -> MrCache<u64> {
     let mut cache = MrCache::new(4096).unwrap();
     for nth in 0..count {
-        let whole = Request {
-            address: nth * STRIDE,
-            bytes: BYTES,
-            attr: ATTR,
-        };
+        let whole = range(nth * STRIDE, BYTES);
         let Lookup::Miss(ticket) = cache.lookup(&whole).unwrap() else {
             unreachable!()
         };
@@ -92,9 +84,31 @@ fn hit(cache: &mut MrCache<u64>, nth: u64) {
 }
 
 fn scanned(scan: &Scan, nth: u64) {
-    let Request { address, bytes, .. } = request(nth);
-    let at = scan.lookup(black_box(address), black_box(bytes)).unwrap();
+    let wanted = black_box(request(nth));
+    let at = scan.lookup(wanted.address(), wanted.bytes()).unwrap();
     scan.release(black_box(at));
+}
+
+/// A word for each page of 64 KiB, and references by region: two loads that depend on each other, and a store.
+struct Bare {
+    regions: Vec<u32>,
+    references: Vec<[u32; 16]>,
+}
+
+impl Bare {
+    fn new(count: u64) -> Self {
+        Self {
+            regions: (0..u32::try_from(count).unwrap()).collect(),
+            references: vec![[1; 16]; usize::try_from(count).unwrap()],
+        }
+    }
+
+    fn hit(&mut self, nth: u64) {
+        let wanted = black_box(request(nth));
+        let region = self.regions[usize::try_from(wanted.address() / STRIDE).unwrap()] as usize;
+        self.references[region][0] += 1;
+        self.references[black_box(region)][0] -= 1;
+    }
 }
 
 /// End and references, by start.
@@ -102,8 +116,8 @@ type Tree = BTreeMap<u64, (u64, u32)>;
 
 fn in_tree(tree: &mut Tree, nth: u64) {
     let wanted = black_box(request(nth));
-    let (start, (end, references)) = tree.range_mut(..=wanted.address).next_back().unwrap();
-    assert!(*end >= wanted.address + wanted.bytes);
+    let (start, (end, references)) = tree.range_mut(..=wanted.address()).next_back().unwrap();
+    assert!(*end >= wanted.address() + wanted.bytes());
     *references += 1;
     let start = *start;
     tree.get_mut(&black_box(start)).unwrap().1 -= 1;
@@ -112,8 +126,8 @@ fn in_tree(tree: &mut Tree, nth: u64) {
 /// A look-up alone: its values are not to be changed.
 fn in_ranges(ranges: &RangeMap<u64, u64>, nth: u64) {
     let wanted = black_box(request(nth));
-    let (range, region) = ranges.get_key_value(&wanted.address).unwrap();
-    assert!(range.end >= wanted.address + wanted.bytes);
+    let (range, region) = ranges.get_key_value(&wanted.address()).unwrap();
+    assert!(range.end >= wanted.address() + wanted.bytes());
     black_box(region);
 }
 
@@ -128,14 +142,15 @@ fn hits(board: &mut Board, count: u64) {
     let mut tree: Tree = (0..count).map(whole).collect();
     let range = |nth: u64| (nth * STRIDE..nth * STRIDE + BYTES, nth);
     let ranges: RangeMap<u64, u64> = (0..count).map(range).collect();
+    let mut bare = Bare::new(count);
     for is_random in [true, false] {
-        let mut nth = [const { Steps::new() }; 5].map(|mut steps| {
+        let mut nth = [const { Steps::new() }; 6].map(|mut steps| {
             move || match is_random {
                 true => steps.below(count),
                 false => count - 1,
             }
         });
-        let [ours, within, scans, trees, maps] = &mut nth;
+        let [ours, within, scans, trees, maps, bares] = &mut nth;
         let name = if is_random { "random" } else { "last" };
         board
             .group(format!("hit+release, {count:>7}, {name}"))
@@ -146,17 +161,14 @@ fn hits(board: &mut Board, count: u64) {
             .with("mutex + scan", || scanned(&scan, scans()))
             .with("BTreeMap, no nesting", || in_tree(&mut tree, trees()))
             .with("rangemap, no nesting", || in_ranges(&ranges, maps()))
+            .with("table of pages, nothing checked", || bare.hit(bares()))
             .run_and_cold();
     }
 }
 
 fn changes(board: &mut Board, count: u64) {
     let mut cache = filled(count);
-    let gap = |nth: u64| Request {
-        address: nth * STRIDE + BYTES,
-        bytes: 4096,
-        attr: ATTR,
-    };
+    let gap = |nth: u64| range(nth * STRIDE + BYTES, 4096);
     let entry = |nth: u64| (nth * STRIDE, BYTES / 4096, 1);
     let mut sorted: Vec<(u64, u64, u32)> = (0..count).map(entry).collect();
     let range = |nth: u64| (nth * STRIDE..nth * STRIDE + BYTES, nth);
@@ -171,13 +183,13 @@ fn changes(board: &mut Board, count: u64) {
         })
         .with("sorted Vec", || {
             let wanted = black_box(gap(theirs.below(count)));
-            let at = sorted.partition_point(|entry| entry.0 <= wanted.address);
-            sorted.insert(at, (wanted.address, 1, 1));
+            let at = sorted.partition_point(|entry| entry.0 <= wanted.address());
+            sorted.insert(at, (wanted.address(), 1, 1));
             sorted.remove(black_box(at));
         })
         .with("rangemap, no nesting", || {
             let wanted = black_box(gap(mapped.below(count)));
-            let range = wanted.address..wanted.address + wanted.bytes;
+            let range = wanted.address()..wanted.address() + wanted.bytes();
             ranges.insert(range.clone(), u64::MAX);
             ranges.remove(black_box(range));
         })

@@ -123,15 +123,7 @@ fn get() -> u32 {
 
 fn mrcache(regions: u64, step: u64) -> u32 {
     let mut cache = MrCache::new(4096).unwrap();
-    let attr = Attr {
-        access: 0x3f00,
-        ..Attr::default()
-    };
-    let request = |nth: u64| Request {
-        address: nth * 8192,
-        bytes: 4096,
-        attr,
-    };
+    let request = |nth: u64| Request::new(nth * 8192, 4096, Attr::new(0x3f00)).unwrap();
     for nth in 0..regions {
         let Lookup::Miss(ticket) = cache.lookup(&request(nth)).unwrap() else {
             unreachable!()

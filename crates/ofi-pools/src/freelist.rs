@@ -25,6 +25,7 @@ const NIL: u32 = u32::MAX;
 /// A buffer taken from a freelist: a copyable name, good until it is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
+    /// Its generation is odd: no buffer that is not taken has it.
     key: Key,
 }
 
@@ -45,8 +46,11 @@ impl Slot {
     /// The inverse of [`Slot::to_bits`]; a word that is no slot is refused where it is used.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
+        let key = Key::from_bits(bits);
+        // Sorted out here, so that those who use a slot need not ask whether it is one.
+        let is_one = key.generation() & 1 == 1;
         Self {
-            key: Key::from_bits(bits),
+            key: if is_one { key } else { Key::new(NIL, 1) },
         }
     }
 
@@ -382,6 +386,6 @@ impl<B> Freelist<B> {
 impl Entry {
     #[inline]
     const fn is_taken_as(&self, slot: Slot) -> bool {
-        self.generation == slot.key.generation() && self.generation & 1 == 1
+        self.generation == slot.key.generation()
     }
 }

@@ -37,4 +37,4 @@ pub use key::Key;
 pub use mr::{Handle, Lookup, MrCache, Released, Request};
 #[cfg(feature = "std")]
 pub use mr::{Registrar, SharedMrCache};
-pub use table::{Full, Occupied, Table, Vacant};
+pub use table::{CacheLine, Full, Occupied, Table, Vacant};

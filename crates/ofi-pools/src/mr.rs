@@ -16,6 +16,7 @@ mod answer;
 mod cache;
 mod interval;
 mod last;
+mod recent;
 mod request;
 #[cfg(feature = "std")]
 mod shared;

@@ -1,7 +1,7 @@
 //! A generational slab: values under handles that expire with them.
 //!
 //! ```text
-//! slots: [ value, generation, next ] [ value, generation, next ] ...     one array, never shrunk
+//! slots: [ generation, next, value ] [ generation, next, value ] ...     one array, never shrunk
 //! head -> last slot vacated -> the one before -> ... -> NIL      (LIFO: the warm one first)
 //! fresh -> the lowest slot that was never used                   (taken when the list is empty)
 //! ```
@@ -13,6 +13,9 @@ use core::fmt;
 /// Slots of the first growth; each further one doubles them.
 const SLOTS_FIRST: u32 = 64;
 const NIL: u32 = u32::MAX;
+
+/// Values of any table, at most.
+const MAX: u32 = u32::MAX - 63;
 
 /// The value did not fit: the table holds its maximum. The value comes back.
 pub struct Full<T> {
@@ -43,40 +46,50 @@ impl<T> fmt::Display for Full<T> {
 
 impl<T> core::error::Error for Full<T> {}
 
+/// Slots of a [`Table`] that begin with a cache line: a slot of 128 bytes is then two of them, not three, and
+/// is found by a shift.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub struct CacheLine;
+
+/// What is compared first stands first.
 #[derive(Clone)]
-struct Entry<T> {
-    value: Option<T>,
+#[repr(C)]
+struct Entry<T, A> {
+    align: [A; 0],
     /// Odd while `value` is `Some`.
     generation: u32,
     /// The next vacant slot, or NIL; meaningful only while vacant.
     next: u32,
+    value: Option<T>,
 }
 
-impl<T> Entry<T> {
+impl<T, A> Entry<T, A> {
     const fn vacant() -> Self {
         Self {
-            value: None,
+            align: [],
             generation: 0,
             next: NIL,
+            value: None,
         }
     }
 }
 
 /// A vacant slot of a [`Table`], from [`Table::vacant`].
-pub struct Vacant<'a, T> {
+pub struct Vacant<'a, T, A = u32> {
     key: Key,
-    entry: &'a mut Entry<T>,
+    entry: &'a mut Entry<T, A>,
     head: &'a mut u32,
     len: &'a mut u32,
 }
 
-impl<T> fmt::Debug for Vacant<'_, T> {
+impl<T, A> fmt::Debug for Vacant<'_, T, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Vacant").field(&self.key).finish()
     }
 }
 
-impl<'a, T> Vacant<'a, T> {
+impl<'a, T, A> Vacant<'a, T, A> {
     /// The key of what is put here.
     #[inline]
     #[must_use]
@@ -160,10 +173,11 @@ impl<T> Occupied<'_, T> {
 ///
 /// # Costs
 ///
-/// `insert`, `get`, `remove`: O(1), no search; 8 bytes a slot beside `Option<T>`.
+/// `insert`, `get`, `remove`: O(1), no search; 8 bytes a slot beside `Option<T>`. Slots are aligned as `A` is,
+/// if `T` does not ask for more: see [`CacheLine`].
 #[derive(Clone)]
-pub struct Table<T> {
-    entries: Vec<Entry<T>>,
+pub struct Table<T, A = u32> {
+    entries: Vec<Entry<T, A>>,
     /// The slot vacated last, or NIL.
     head: u32,
     /// The lowest slot never used: it and those above it are on no list.
@@ -173,13 +187,13 @@ pub struct Table<T> {
     max: u32,
 }
 
-impl<T> Default for Table<T> {
+impl<T, A> Default for Table<T, A> {
     fn default() -> Self {
-        Self::new()
+        Self::aligned(u32::MAX)
     }
 }
 
-impl<T> fmt::Debug for Table<T> {
+impl<T, A> fmt::Debug for Table<T, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table")
             .field("len", &self.len)
@@ -192,7 +206,7 @@ impl<T> fmt::Debug for Table<T> {
 
 impl<T> Table<T> {
     /// The largest number of values of any table: 2^32 - 64, so that every number fits an index.
-    pub const MAX: u32 = u32::MAX - 63;
+    pub const MAX: u32 = MAX;
 
     /// An empty table bounded by [`Table::MAX`]; allocates nothing yet.
     #[must_use]
@@ -204,7 +218,15 @@ impl<T> Table<T> {
     /// allocates nothing yet.
     #[must_use]
     pub const fn with_max(max: u32) -> Self {
-        let max = if max < Self::MAX { max } else { Self::MAX };
+        Self::aligned(max)
+    }
+}
+
+impl<T, A> Table<T, A> {
+    /// As [`Table::with_max`], with slots aligned as `A` is.
+    #[must_use]
+    pub const fn aligned(max: u32) -> Self {
+        let max = if max < MAX { max } else { MAX };
         Self {
             entries: Vec::new(),
             head: NIL,
@@ -237,7 +259,7 @@ impl<T> Table<T> {
     /// key, or that is gone on with in its place. `None` when the table is full. Grows the table if it
     /// has to; a slot that is not filled stays vacant.
     #[inline(always)]
-    pub fn vacant(&mut self) -> Option<Vacant<'_, T>> {
+    pub fn vacant(&mut self) -> Option<Vacant<'_, T, A>> {
         if self.head == NIL && !self.refill() {
             return None;
         }

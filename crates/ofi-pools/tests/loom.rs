@@ -43,11 +43,7 @@ fn cache(failures: usize) -> Arc<SharedMrCache<Rails>> {
 }
 
 fn request(address: u64) -> Request {
-    Request {
-        address,
-        bytes: 1,
-        attr: Attr::default(),
-    }
+    Request::new(address, 1, Attr::default()).unwrap()
 }
 
 #[test]

@@ -27,20 +27,20 @@ struct Known {
 
 /// Whether a region registered for `region` may answer `wanted`, spelled out.
 fn covers(region: &Request, wanted: &Request) -> bool {
-    let (a, b) = (region.attr, wanted.attr);
-    let backing = match (a.dmabuf, b.dmabuf) {
+    let (a, b) = (region.attr(), wanted.attr());
+    let backing = match (a.dmabuf(), b.dmabuf()) {
         (None, None) => true,
         (Some(x), Some(y)) => {
             // The same byte of the same file at the same address.
-            let ahead = wanted.address.wrapping_sub(region.address);
+            let ahead = wanted.address().wrapping_sub(region.address());
             x.fd == y.fd && y.offset == x.offset.wrapping_add(ahead)
         }
         _ => false,
     };
     backing
-        && (a.access, a.kind, a.device) == (b.access, b.kind, b.device)
-        && region.address <= wanted.address
-        && wanted.address + wanted.bytes <= region.address + region.bytes
+        && (a.access(), a.kind_and_device()) == (b.access(), b.kind_and_device())
+        && region.address() <= wanted.address()
+        && wanted.address() + wanted.bytes() <= region.address() + region.bytes()
 }
 
 struct Both {
@@ -140,19 +140,19 @@ impl Both {
 
     fn check_rounded(&self, request: &Request, rounded: &Request) -> Result<(), TestCaseError> {
         prop_assert!(covers(rounded, request));
-        if request.attr.dmabuf.is_some() {
+        if request.attr().dmabuf().is_some() {
             prop_assert_eq!(rounded, request);
             return Ok(());
         }
         prop_assert_eq!(
-            (rounded.address % self.page, rounded.bytes % self.page),
+            (rounded.address() % self.page, rounded.bytes() % self.page),
             (0, 0)
         );
         prop_assert!(
-            request.address - rounded.address < self.page,
+            request.address() - rounded.address() < self.page,
             "no page too many"
         );
-        let slack = (rounded.address + rounded.bytes) - (request.address + request.bytes);
+        let slack = (rounded.address() + rounded.bytes()) - (request.address() + request.bytes());
         prop_assert!(slack < self.page, "no page too many");
         Ok(())
     }
@@ -216,14 +216,14 @@ impl Both {
             prop_assert_eq!(self.cache.get(known.handle), Some(&known.region));
             prop_assert_eq!(self.cache.references(known.handle), Some(known.references));
         }
-        let stats = *self.cache.stats();
+        let stats = self.cache.stats();
         prop_assert_eq!((stats.hits, stats.failures), (self.hits, self.failures));
         let asked = self.next_region + self.failures + self.tickets.len() as u64;
         prop_assert_eq!(stats.misses, asked);
         let bytes = self
             .known
             .iter()
-            .map(|known| known.request.bytes)
+            .map(|known| known.request.bytes())
             .sum::<u64>();
         prop_assert_eq!(stats.bytes, bytes);
         Ok(())
@@ -247,25 +247,17 @@ fn request() -> impl Strategy<Value = Request> {
     (
         range,
         prop::sample::select(vec![0x3f00_u64, 0x300]),
-        0_u32..2,
+        0_u16..2,
         0_u32..2,
         dmabuf,
     )
         .prop_map(|((address, bytes), access, kind, device, dmabuf)| {
-            let dmabuf = dmabuf.map(|(fd, pages)| DmaBuf {
-                fd,
-                offset: pages.map_or(address, |pages| pages * 4096),
-            });
-            Request {
-                address,
-                bytes,
-                attr: Attr {
-                    access,
-                    kind,
-                    device: device & kind,
-                    dmabuf,
-                },
-            }
+            let attr = Attr::new(access).of(kind, device & u32::from(kind));
+            let within = |(fd, pages): (i32, Option<u64>)| {
+                let offset = pages.map_or(address, |pages| pages * 4096);
+                attr.within(DmaBuf { fd, offset })
+            };
+            Request::new(address, bytes, dmabuf.map_or(attr, within)).unwrap()
         })
 }
 
@@ -308,14 +300,7 @@ proptest! {
 }
 
 fn host(address: u64, bytes: u64) -> Request {
-    Request {
-        address,
-        bytes,
-        attr: Attr {
-            access: 0x3f00,
-            ..Attr::default()
-        },
-    }
+    Request::new(address, bytes, Attr::new(0x3f00)).unwrap()
 }
 
 fn register(cache: &mut MrCache<u64>, request: &Request, region: u64) -> Handle {
@@ -402,13 +387,14 @@ fn a_ticket_of_another_cache_gives_the_region_back() {
 #[test]
 fn ranges_that_nothing_can_cover_are_refused() {
     let mut cache = MrCache::<u64>::new(65536).unwrap();
-    let empty = cache.lookup(&host(0x1234, 0)).unwrap_err();
+    let host = |address, bytes| Request::new(address, bytes, Attr::new(0x3f00));
+    let empty = host(0x1234, 0).unwrap_err();
     assert_eq!(empty, RequestError::Empty { address: 0x1234 });
     assert!(empty.to_string().contains("0x1234"));
     // A negative int that became a length.
-    let minus_one = cache.lookup(&host(4096, u64::MAX)).unwrap_err();
+    let minus_one = host(4096, u64::MAX).unwrap_err();
     assert!(minus_one.to_string().contains("negative"));
-    let rounds_over = cache.lookup(&host(u64::MAX - 10, 5)).unwrap_err();
+    let rounds_over = cache.lookup(&host(u64::MAX - 10, 5).unwrap()).unwrap_err();
     assert!(matches!(
         rounds_over,
         RequestError::Overflow {
@@ -443,12 +429,9 @@ fn three_gib_are_one_region() {
 #[test]
 fn ten_thousand_regions_are_all_found() {
     let mut cache = MrCache::new(4096).unwrap();
-    let other = |i: u64| Request {
-        attr: Attr {
-            access: 0x300,
-            ..Attr::default()
-        },
-        ..host(i.wrapping_mul(0x9e37_79b9) % 10_007 * 8192, 4096)
+    let other = |i: u64| {
+        let address = i.wrapping_mul(0x9e37_79b9) % 10_007 * 8192;
+        Request::new(address, 4096, Attr::new(0x300)).unwrap()
     };
     let region = |i: u64| host(i * 48_271 % 10_007 * 8192, 4096);
     let handles: Vec<Handle> = (0..10_000)

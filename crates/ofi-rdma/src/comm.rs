@@ -25,6 +25,29 @@ pub enum CommKind {
     Recv,
 }
 
+/// What messages of the peer may still touch. The word that a slot without a communicator has elsewhere
+/// stands here, too: so that it is wide, and one comparison says both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+enum Open {
+    /// It has failed, or is closed.
+    Nothing,
+    Listener,
+    Send,
+    Recv,
+}
+
+impl Open {
+    #[inline(always)]
+    const fn of(kind: CommKind) -> Self {
+        match kind {
+            CommKind::Listener => Self::Listener,
+            CommKind::Send => Self::Send,
+            CommKind::Recv => Self::Recv,
+        }
+    }
+}
+
 /// Addresses of the peer's endpoints.
 #[derive(Clone, Copy, Debug, Default, Hash)]
 pub(crate) struct Peer {
@@ -37,8 +60,8 @@ pub(crate) struct Peer {
 #[derive(Clone, Debug, Hash)]
 #[repr(C)]
 pub(crate) struct Comm<D: Dialect> {
-    /// Its kind, unless it has failed or is closed: what the data path asks first.
-    open: Option<CommKind>,
+    /// By its kind: what the data path asks first.
+    open: Open,
     pub(crate) state: CommState,
     /// Something completed since the last look of the stall detector.
     pub(crate) moved: bool,
@@ -51,19 +74,17 @@ pub(crate) struct Comm<D: Dialect> {
     /// Operations at the provider, of this communicator and its requests.
     pub(crate) flying: u32,
     pub(crate) remote_id: u32,
-    /// Largest message sent eagerly: our own limit, and no more than the peer said it takes.
-    pub(crate) eager_max: Option<u32>,
+    /// Messages shorter than this are sent eagerly: our own limit, and no more than the peer said it takes.
+    eager_below: u32,
     /// Sends that are not eager and not taken by `test`: no eager send while there are any (2e.2).
     pub(crate) writes_out: u16,
     /// One-sided operations not taken by `test`: they share the cap of the messages (2e.8).
     pub(crate) one_sided_out: u16,
-    /// Messages started, modulo 2^32: the rest of the count follows from that of the CTRLs.
-    messages: Past<u32>,
     /// Receive: CTRLs whose send completed. Send: CTRLs that came. For CLOSE.
     pub(crate) ctrls: u64,
+    pub(crate) peer: Peer,
     /// Bytes of messages that are done.
     pub(crate) bytes: Past<u64>,
-    pub(crate) peer: Peer,
     pub(crate) kind: CommKind,
     pub(crate) warned: bool,
     /// Flushes not taken by `test`.
@@ -71,7 +92,8 @@ pub(crate) struct Comm<D: Dialect> {
     pub(crate) local_id: u32,
     /// When something was last known to move; for connecting: when it began.
     pub(crate) since_ms: u64,
-    failure: Option<Failure>,
+    /// Apart: it is longer than what there is room for, and there is seldom one.
+    failure: Option<Box<Failure>>,
     /// Which of CONN, `CONN_RESP` and CLOSE is at the provider (never two of them).
     pub(crate) own_flying: Option<OpKind>,
     /// Send: CLOSE came.
@@ -96,12 +118,14 @@ pub(crate) struct Comm<D: Dialect> {
 
 const _: () = {
     type Any = Comm<crate::dialect::Base>;
+    // What stands before it in its slot of the table.
+    const BEFORE: usize = 8;
     assert!(
-        core::mem::offset_of!(Any, peer) <= 64,
+        core::mem::offset_of!(Any, peer) + BEFORE <= 64,
         "what messages touch is one line"
     );
     assert!(
-        core::mem::offset_of!(Any, kind) <= 128,
+        core::mem::offset_of!(Any, bytes) + BEFORE <= 128,
         "and the addresses another"
     );
 };
@@ -111,7 +135,7 @@ impl<D: Dialect> Comm<D> {
         Self {
             kind,
             state,
-            open: Some(kind),
+            open: Open::of(kind),
             queued: 0,
             refusal: None,
             local_id,
@@ -121,7 +145,7 @@ impl<D: Dialect> Comm<D> {
             failure: None,
             writes_out: 0,
             len_in_data: false,
-            eager_max: None,
+            eager_below: 0,
             flushes_out: 0,
             one_sided_out: 0,
             flying: 0,
@@ -136,17 +160,10 @@ impl<D: Dialect> Comm<D> {
             warned: false,
             message: None,
             child: None,
-            messages: Past::default(),
             bytes: Past::default(),
             eager: Past::default(),
             busy: Past::default(),
         }
-    }
-
-    /// A message was started.
-    #[inline(always)]
-    pub(crate) const fn one_message(&mut self) {
-        self.messages.one_more();
     }
 
     /// What happened on it.
@@ -154,7 +171,7 @@ impl<D: Dialect> Comm<D> {
         CommCounters {
             // Each message has one CTRL; those that a peer repeats, and those of messages in flight, are
             // less than 2^31.
-            messages: self.messages.widened(self.ctrls),
+            messages: self.window.started().widened(self.ctrls),
             eager: self.eager.get(),
             bytes: self.bytes.get(),
             busy: self.busy.get(),
@@ -167,7 +184,7 @@ impl<D: Dialect> Comm<D> {
             Some(next) => {
                 self.state = next;
                 if next.is_closed() {
-                    self.open = None;
+                    self.open = Open::Nothing;
                 }
                 true
             }
@@ -177,20 +194,26 @@ impl<D: Dialect> Comm<D> {
 
     /// The failure that sticks to it.
     #[inline]
-    pub(crate) const fn failure(&self) -> Option<Failure> {
-        self.failure
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.failure.as_deref().copied()
+    }
+
+    /// Whether one sticks to it.
+    #[inline]
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// It failed; for the first time, the caller has seen to that.
-    pub(crate) const fn set_failure(&mut self, failure: Failure) {
-        self.failure = Some(failure);
-        self.open = None;
+    pub(crate) fn set_failure(&mut self, failure: Failure) {
+        self.failure = Some(Box::new(failure));
+        self.open = Open::Nothing;
     }
 
     /// Whether messages of the peer may still touch it, which is of this kind.
     #[inline]
     pub(crate) fn is_open(&self, kind: CommKind) -> bool {
-        self.open == Some(kind)
+        self.open == Open::of(kind)
     }
 
     /// Whether one more message or one-sided operation is taken: connected, with room, and nothing waits
@@ -211,7 +234,16 @@ impl<D: Dialect> Comm<D> {
     /// that waits for its CTRL (protocol 2e.2).
     #[inline]
     pub(crate) fn may_be_eager(&self, len: u32) -> bool {
-        self.writes_out == 0 && self.eager_max.is_some_and(|max| len <= max)
+        self.writes_out == 0 && len < self.eager_below
+    }
+
+    /// Sends up to this length may be eager.
+    pub(crate) const fn set_eager_max(&mut self, max: Option<u32>) {
+        // No message is as long as 2^32 - 1.
+        self.eager_below = match max {
+            Some(max) => max.saturating_add(1),
+            None => 0,
+        };
     }
 
     /// The length of a segment, which the provider does not say, where the peer does.
@@ -298,6 +330,6 @@ impl<D: Dialect> Comm<D> {
     /// Whether messages of the peer may still touch it.
     #[inline]
     pub(crate) const fn takes_messages(&self) -> bool {
-        self.open.is_some()
+        !matches!(self.open, Open::Nothing)
     }
 }

@@ -11,13 +11,13 @@ use ofi_pools::Key;
 use crate::comm::Comm;
 use crate::dialect::Dialect;
 
-/// Begins with a cache line, so that its communicator does.
+/// Begins with a cache line: that of what messages touch.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Entry<D: Dialect> {
-    comm: Option<Comm<D>>,
     /// Odd while there is one.
     generation: u32,
+    comm: Option<Comm<D>>,
 }
 
 const _: () = assert!(

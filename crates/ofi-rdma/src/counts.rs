@@ -1,7 +1,7 @@
 //! Counting what happened: always on, one addition each, and no influence on what the engine does.
 //!
-//! A build with `--cfg ofi_without_counters` has none of it on the path of a message: `cargo xtask hot` holds
-//! what counting costs against that.
+//! A build with `--cfg ofi_without_counters` has none of it on the path of a message, nor has the transport what it
+//! counts by rail, or the look for a trace: `cargo xtask hot` holds what that costs against it.
 
 use core::hash::{Hash, Hasher};
 

@@ -1,7 +1,7 @@
 //! What changed between protocol generations, behind one seam: the immediate word and the bounds
 //! that follow from its width. The engine is generic over it.
 
-use ofi_imm::{CommId, Nseg4Comm18Seq10, NsegCommSeq, SegCount, Segs, SerialSeq};
+use ofi_imm::{CommId, Fields, Nseg4Comm18Seq10, NsegCommSeq, Segs, SerialSeq};
 
 /// What an immediate says; total for every word a peer can send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,24 @@ pub trait Dialect: Copy + core::fmt::Debug + core::hash::Hash + 'static {
     /// The immediate of a message. `nseg` is 1..=15, `comm` below 2^18.
     fn encode_imm(nseg: u8, comm: u32, seq: u16) -> u32;
 
+    /// Segments of the message that an immediate is of.
+    fn imm_nseg(word: u32) -> u8;
+
+    /// The receiver's communicator that an immediate names.
+    fn imm_comm(word: u32) -> u32;
+
+    /// Sequence number of the message that an immediate is of.
+    fn imm_seq(word: u32) -> u16;
+
     /// What an immediate says.
-    fn decode_imm(word: u32) -> ImmFields;
+    #[must_use]
+    fn decode_imm(word: u32) -> ImmFields {
+        ImmFields {
+            nseg: Self::imm_nseg(word),
+            comm: Self::imm_comm(word),
+            seq: Self::imm_seq(word),
+        }
+    }
 }
 
 /// The wire of v1.15.0 (protocol 1.1): `nseg:4 | comm_id:18 | seq:10`.
@@ -43,19 +59,25 @@ impl Dialect for Base {
 
     #[inline]
     fn encode_imm(nseg: u8, comm: u32, seq: u16) -> u32 {
-        let nseg = SegCount::new(nseg).unwrap_or(SegCount::ONE);
+        debug_assert!(matches!(nseg, 1..=15), "{nseg} segments");
+        let comm = CommId::from_low_bits(comm);
         let seq = SerialSeq::from_low_bits(u32::from(seq));
-        Nseg4Comm18Seq10::encode(nseg, CommId::from_low_bits(comm), seq)
+        Nseg4Comm18Seq10::to_word(Fields { nseg, comm, seq })
     }
 
-    #[inline]
-    fn decode_imm(word: u32) -> ImmFields {
-        let fields = Nseg4Comm18Seq10::decode(word);
-        ImmFields {
-            nseg: fields.nseg,
-            comm: fields.comm.get(),
-            seq: fields.seq.get(),
-        }
+    #[inline(always)]
+    fn imm_nseg(word: u32) -> u8 {
+        Nseg4Comm18Seq10::nseg(word)
+    }
+
+    #[inline(always)]
+    fn imm_comm(word: u32) -> u32 {
+        Nseg4Comm18Seq10::comm(word).get()
+    }
+
+    #[inline(always)]
+    fn imm_seq(word: u32) -> u16 {
+        Nseg4Comm18Seq10::seq(word).get()
     }
 }
 
@@ -77,13 +99,16 @@ impl Dialect for Tiny {
         TinyImm::encode(nseg, CommId::from_low_bits(comm), seq)
     }
 
-    fn decode_imm(word: u32) -> ImmFields {
-        let fields = TinyImm::decode(word);
-        ImmFields {
-            nseg: fields.nseg,
-            comm: fields.comm.get(),
-            seq: fields.seq.get(),
-        }
+    fn imm_nseg(word: u32) -> u8 {
+        TinyImm::nseg(word)
+    }
+
+    fn imm_comm(word: u32) -> u32 {
+        TinyImm::comm(word).get()
+    }
+
+    fn imm_seq(word: u32) -> u16 {
+        TinyImm::seq(word).get()
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use ofi_pools::{IdPool, Key, Table};
+use ofi_pools::{CacheLine, IdPool, Key, Table};
 use ofi_sched::{Policy, RailCount, Threshold};
 
 use crate::batch::Batch;
@@ -13,7 +13,7 @@ use crate::config::{Config, ConfigError};
 use crate::counts::CommCounters;
 use crate::datapath::Backoff;
 use crate::dialect::{Base, Bounds, Dialect};
-use crate::error::{Error, Failure, OpKind, Stage, Why};
+use crate::error::{Error, Failure, OpKind, Stage};
 use crate::event::{Counters, Event, Stray};
 use crate::key::{CommKey, ReqKey, SLOTS_MAX};
 use crate::limits::{EVENTS_MAX, ID_QUARANTINE, MAX_RAILS};
@@ -21,6 +21,7 @@ use crate::outbox::Outbox;
 use crate::port::{Lane, PeerAddr, RegionId, RxId};
 use crate::request::{Kind, Request};
 use crate::state::{CommState, ReqInput, ReqState};
+use crate::wire::host::HostName;
 
 /// What the peer sent before our call: kept until that call (protocol 2.k 1, 2.k 4).
 #[derive(Clone, Copy, Debug, Hash)]
@@ -44,12 +45,14 @@ pub(crate) struct EarlyCtrl {
 #[derive(Clone, Debug)]
 pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
     pub(crate) config: Config,
+    /// What peers are told of our host.
+    pub(crate) host: Option<HostName>,
     pub(crate) data_rails: RailCount,
     pub(crate) control_rails: RailCount,
     pub(crate) policy: S,
     pub(crate) ids: IdPool,
     pub(crate) comms: Comms<D>,
-    pub(crate) requests: Table<Request>,
+    pub(crate) requests: Table<Request, CacheLine>,
     pub(crate) early: Table<Early>,
     /// What was made since the last pump, in order.
     pub(crate) ready: Vec<Batch>,
@@ -61,15 +64,16 @@ pub struct Engine<D: Dialect = Base, S: Policy = Threshold> {
     pub(crate) counters: Counters,
     /// By lane: when a busy one is tried again.
     pub(crate) backoff: [Backoff; Lane::COUNT_MAX],
-    /// Counts what happens: completions, messages, calls that change something.
-    pub(crate) happened: u32,
-    /// Counts the poll epochs that ended though nothing happened (decision 35).
-    pub(crate) retests: u32,
+    /// The poll epoch (decision 35): it ends when something happens (a completion, a message, a call that
+    /// changes something), and when a request is tested again in it. 64 bits, which do not wrap.
+    pub(crate) epoch: u64,
+    /// Those of the epochs that ended though nothing had happened.
+    pub(crate) retests: u64,
     /// The last epoch in which a progress pass was asked for.
-    pub(crate) polled: u32,
+    pub(crate) polled: u64,
     /// The last such epoch in which no communicator was failed: a request that is tested in it for the
     /// first time and is not done needs no second look.
-    pub(crate) calm: u32,
+    pub(crate) calm: u64,
     /// Communicators there are that have failed: while there is none, `test` need not look for one.
     pub(crate) failed_comms: u32,
     /// When the stall detector looks next.
@@ -124,10 +128,11 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             data_rails: count(config.data_rails)?,
             control_rails: count(config.control_rails)?,
             config,
+            host: None,
             policy,
             ids: IdPool::full(ID_QUARANTINE),
             comms: Comms::default(),
-            requests: Table::with_max(SLOTS_MAX),
+            requests: Table::aligned(SLOTS_MAX),
             early: Table::with_max(SLOTS_MAX),
             ready: Vec::new(),
             outbox: Outbox::default(),
@@ -136,13 +141,18 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             events: VecDeque::new(),
             counters: Counters::default(),
             backoff: [Backoff::default(); Lane::COUNT_MAX],
-            happened: 1,
+            epoch: 1,
             retests: 0,
             polled: 0,
             calm: 0,
             failed_comms: 0,
             next_look_ms: 0,
         })
+    }
+
+    /// Tells peers of ours from now on which host they talk to ([`crate::wire::host`]).
+    pub const fn name_host(&mut self, host: Option<HostName>) {
+        self.host = host;
     }
 
     /// The settings it runs with.
@@ -200,8 +210,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// only wait for their `test`. O(requests): for deregistration.
     #[must_use]
     pub fn region_awaited(&self, region: RegionId) -> bool {
-        let failed = |r: &Request| self.comms.get(r.comm).is_none_or(|c| c.failure().is_some());
-        let over = |r: &Request| r.state == ReqState::Done || r.kind == Kind::EagerSend;
+        let failed = |r: &Request| self.comms.get(r.comm).is_none_or(Comm::has_failed);
+        let over = |r: &Request| r.state() == ReqState::Done || r.kind == Kind::EagerSend;
         self.region_refs(region) > 0
             && self
                 .requests
@@ -285,13 +295,13 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// Something happened: the poll epoch ends (decision 35).
     #[inline]
     pub(crate) const fn news(&mut self) {
-        self.happened = self.happened.wrapping_add(1);
+        self.epoch = self.epoch.wrapping_add(1);
     }
 
-    /// The poll epoch: it ends when something happens, and when a request is tested again.
+    /// What happened so far, counted.
     #[inline]
-    pub(crate) const fn epoch(&self) -> u32 {
-        self.happened.wrapping_add(self.retests)
+    pub(crate) const fn happened(&self) -> u64 {
+        self.epoch.wrapping_sub(self.retests)
     }
 
     /// A live communicator of one kind, not failed.
@@ -376,82 +386,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         };
         if request.is_quiet() {
             request.step(ReqInput::Quiet);
-            if request.state == ReqState::Gone {
+            if request.state() == ReqState::Gone {
                 self.drop_request(key);
-            }
-        }
-    }
-
-    /// The first failure of a communicator sticks; what follows is counted (decision 11). Its
-    /// queued operations are dropped: nothing more goes to a peer that may be gone.
-    #[cold]
-    pub(crate) fn fail(&mut self, key: Key, seq: Option<u16>, why: Why) {
-        let Some(comm) = self.comms.get_mut(key) else {
-            return;
-        };
-        if !comm.takes_messages() {
-            // What a communicator that closes gets back is no failure.
-            self.counters.followers += u64::from(comm.failure().is_some());
-            return;
-        }
-        let failure = Failure {
-            comm_id: comm.local_id,
-            seq,
-            why,
-            peer: comm.peer_address(),
-        };
-        comm.set_failure(failure);
-        self.failed_comms += 1;
-        self.counters.failures += 1;
-        self.drop_queued(key);
-        self.event(Event::Failed(CommKey(key), failure));
-        self.news();
-    }
-
-    /// Drops queued operations and kept messages of a communicator.
-    pub(crate) fn drop_queued(&mut self, key: Key) {
-        let Self {
-            ready,
-            outbox,
-            requests,
-            released,
-            comms,
-            early,
-            ..
-        } = self;
-        for batch in ready {
-            let Some(request) = requests.get_mut(batch.owner) else {
-                continue;
-            };
-            if request.comm != key {
-                continue;
-            }
-            request.queued -= batch.left();
-            if batch.left() > 0 && batch.op == OpKind::EagerCopy {
-                released.extend(request.rx.take());
-            }
-            batch.cancel();
-        }
-        outbox.drop_comm(key.index(), |waiting| {
-            if waiting.op.is_own() {
-                return;
-            }
-            let Some(request) = requests.get_mut(waiting.owner) else {
-                return;
-            };
-            request.queued -= 1;
-            if waiting.op == OpKind::EagerCopy {
-                released.extend(request.rx.take());
-            }
-        });
-        let Some(comm) = comms.get_mut(key) else {
-            return;
-        };
-        comm.queued = 0;
-        comm.message = None;
-        for index in comm.window.drain_early() {
-            if let Some(Early::Eager { rx, .. }) = early.remove_at(index) {
-                released.push(rx);
             }
         }
     }

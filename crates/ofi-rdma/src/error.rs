@@ -1,7 +1,9 @@
 //! What can go wrong, as values: who fails, with which numbers. Words and codes for people are put
 //! on them by the layer above.
 
+use crate::key::ReqKey;
 use crate::port::{Cause, Lane, PeerAddr};
+use crate::view::RequestKind;
 
 /// A refused command. Nothing was changed by it unless it says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +50,7 @@ pub enum Error {
     },
     /// The handle's listener id is out of range: not a handle of this protocol.
     #[error(
-        "the connection handle names listener {0}, outside 0..2^18: not a handle of this protocol, or a damaged one"
+        "the connection handle names listener {0}, outside 0..2^18: it is of SENDRECV, where this side speaks RDMA, or damaged"
     )]
     BadHandle(u32),
     /// The provider refused the address in a handle, so there is no communicator; and no event, since
@@ -67,11 +69,25 @@ pub struct Failure {
     pub comm_id: u32,
     /// Sequence number of the message it happened to, if to one.
     pub seq: Option<u16>,
+    /// The request it happened to, if to one.
+    pub request: Option<FailedRequest>,
     /// What happened.
     pub why: Why,
     /// Control endpoint 0 of the peer (SENDRECV: its endpoint), for whoever knows its name; `None`
     /// for a listener, and for a name that the provider refused.
     pub peer: Option<PeerAddr>,
+}
+
+/// The request that a failure happened to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FailedRequest {
+    /// Its name.
+    pub key: ReqKey,
+    /// What it was for.
+    pub kind: RequestKind,
+    /// Bytes asked for: of the message, the flush, or the one-sided operation, however many operations
+    /// carry them.
+    pub len: u64,
 }
 
 /// What made a communicator fail.
@@ -238,7 +254,9 @@ pub enum Stage {
     #[error("waiting for the peer's data")]
     AwaitData,
     /// Accept is called, and nobody has connected.
-    #[error("accept waits for a connection (nobody has called connect, or cannot reach this host)")]
+    #[error(
+        "accept waits for a connection (nobody has called connect, speaks another protocol, or cannot reach this host)"
+    )]
     AwaitConn,
     /// Closed here; the peer has not said CLOSE.
     #[error("closed here, waiting for the peer to close")]

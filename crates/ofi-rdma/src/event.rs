@@ -55,7 +55,7 @@ pub enum Event {
         away_ms: u64,
         /// Its operations that the provider was too busy for.
         queued: u32,
-        /// Times the provider said EAGAIN, to anybody.
+        /// Times the provider said EAGAIN to its operations.
         busy: u64,
         /// The oldest request that is not done.
         oldest: Option<RequestView>,

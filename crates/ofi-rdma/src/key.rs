@@ -50,6 +50,13 @@ public_key! {
     ReqKey
 }
 
+/// Slot and generation, `12.3`: what is written wherever a request is told of.
+impl core::fmt::Display for ReqKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}.{}", self.index(), self.generation())
+    }
+}
+
 /// Slots a token can name: 26 bits, which is 2^18 communicators with 128 requests and more.
 pub(crate) const SLOTS_MAX: u32 = 1 << 26;
 

@@ -35,7 +35,8 @@
 //! `dialect` (what changes between generations); `state` (the state machines, as tables); `window`, `request`, `comm`,
 //! `comms`, `batch`, `outbox` (state);
 //! `engine` (the whole); `connection` (connect, accept, close); `datapath` (isend, irecv, flush,
-//! `one_sided`, pump, demux, complete, test); `stall` (deadlines); `view` (what can be told of all that);
+//! `one_sided`, pump, demux, complete, test); `fail` (who fails, and by what); `stall` (deadlines); `age` (how old
+//! requests are); `view` (what can be told of all that);
 //! `same` (when two engines are in one state).
 //!
 //! Not here: memory registration, addresses of peers, buffers, threads: see `ofi-net`.
@@ -46,6 +47,7 @@
 
 extern crate alloc;
 
+mod age;
 mod batch;
 #[cfg(feature = "bench-window")]
 #[doc(hidden)]
@@ -60,6 +62,7 @@ mod dialect;
 mod engine;
 mod error;
 mod event;
+mod fail;
 mod key;
 pub mod limits;
 mod outbox;
@@ -72,6 +75,7 @@ mod view;
 mod window;
 pub mod wire;
 
+pub use age::Age;
 pub use comm::CommKind;
 pub use config::{Config, ConfigError, KeyWidth};
 pub use connection::{Adoption, Target};
@@ -81,7 +85,7 @@ pub use datapath::{
 };
 pub use dialect::{Base, Dialect, ImmFields, Tiny};
 pub use engine::{CommInfo, Engine};
-pub use error::{Error, Failure, Mismatch, OpKind, Stage, Violation, Why};
+pub use error::{Error, FailedRequest, Failure, Mismatch, OpKind, Stage, Violation, Why};
 pub use event::{Counters, Event, Stray};
 pub use key::{CommKey, ReqKey};
 pub use port::{
@@ -89,3 +93,4 @@ pub use port::{
     Token, Wire,
 };
 pub use view::{CommView, RequestKind, RequestView};
+pub use wire::host::HostName;

@@ -26,6 +26,9 @@ pub const MESSAGE_BYTES_MAX: u64 = i32::MAX as u64;
 /// messages, because a flush is never answered "not now" (decision 10).
 pub const FLUSHES_MAX: u16 = 1024;
 
+/// Bytes that a flush reads on each rail (protocol 2e.7).
+pub const FLUSH_BYTES: u32 = 4;
+
 /// Freed communicator ids that rest before one of them is used again (decision 14).
 pub const ID_QUARANTINE: usize = 1024;
 

@@ -7,6 +7,7 @@
 //! [`Post::encode`](crate::Post::encode) straight into a buffer of the port.
 
 use crate::limits::{EP_NAME_BYTES, MAX_RAILS};
+use crate::wire::host::HostName;
 
 /// One endpoint path of the device: a data rail or a control rail.
 ///
@@ -297,4 +298,10 @@ pub trait RailPort {
     /// # Errors
     /// The provider's cause when it does not accept the name.
     fn resolve(&mut self, lane: Lane, name: &[u8; EP_NAME_BYTES]) -> Result<PeerAddr, Cause>;
+
+    /// The peer whose endpoint on control lane 0 is `peer` says that it is on `host`: for the log.
+    /// Nothing is checked of it but that it is a name.
+    fn on_host(&mut self, peer: PeerAddr, host: &HostName) {
+        let _unused = (peer, host);
+    }
 }

@@ -1,8 +1,12 @@
 //! One request: what `test` polls. At most two cache lines; the operations' contexts live with the
 //! port.
 
+use core::hash::{Hash, Hasher};
+
 use ofi_pools::Key;
 
+use crate::age::Age;
+use crate::dialect::Dialect;
 use crate::error::Violation;
 use crate::limits::MAX_RAILS;
 use crate::port::{Lane, RegionId, RxId};
@@ -31,9 +35,6 @@ impl Kind {
         matches!(self, Self::Send | Self::EagerSend | Self::Recv)
     }
 }
-
-/// In place of a number of segments that came: none may come. More than any message has.
-const NO_SEGMENTS: u8 = u8::MAX;
 
 /// The low half of a length that was compared with one of 32 bits.
 #[expect(
@@ -71,19 +72,27 @@ impl Taken {
     }
 }
 
+/// In a slot of its table, whose generation stands before it, all but the addresses of the peer is one cache
+/// line.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Request {
+    /// Poll epoch in which it was last tested; [`Request::OVER`] once it is not live any more.
+    epoch: u64,
     pub(crate) comm: Key,
     pub(crate) region: RegionId,
-    pub(crate) kind: Kind,
-    pub(crate) state: ReqState,
     pub(crate) seq: u16,
-    /// Poll epoch in which it was last tested.
-    pub(crate) epoch: u32,
+    pub(crate) kind: Kind,
+    state: ReqState,
+    /// Receive: the immediate that its segments carry, while some are [`left`](Self::left). It says whose they
+    /// are and how many, so that one comparison is all that a segment needs.
+    due: u32,
+    /// Receive: the immediate of a segment that is the only one.
+    alone: u32,
     /// Completions that finish it (protocol 2e.4). A send without CTRL does not know yet: 0.
-    pub(crate) need: u8,
-    /// Completions so far.
-    pub(crate) have: u8,
+    need: u8,
+    /// Those of them that are still to come.
+    missing: u8,
     /// Operations that the provider does not have yet.
     pub(crate) queued: u8,
     /// Operations at the provider: a bit for each lane. No request has two on one lane, so a
@@ -91,9 +100,10 @@ pub(crate) struct Request {
     pub(crate) flying: u8,
     /// Lanes it used, as in `flying`; a receive: also the data rails that segments came in on.
     pub(crate) used: u8,
-    /// Receive: segments so far, or [`NO_SEGMENTS`], and how many there are.
-    pub(crate) segs_have: u8,
-    pub(crate) segs_want: u8,
+    /// Receive: segments still to come, 1 until the first says how many; 0 also where none may come.
+    left: u8,
+    /// Receive: how many there are of a message of several.
+    want: u8,
     /// Receive: eager data came, or no data is to be told of at all (`no_imm`): one more is too many.
     pub(crate) eager_data: bool,
     /// Send: the CTRL came.
@@ -101,14 +111,18 @@ pub(crate) struct Request {
     /// Send: the peer wants no immediate. Receive: we want none, CTRL is all it waits for.
     pub(crate) no_imm: bool,
     /// Receive: a segment came whose length the provider did not say.
-    pub(crate) len_unknown: bool,
+    len_unknown: bool,
+    pub(crate) len: u32,
+    /// Bytes moved; of a receive by writes, once it is done.
+    pub(crate) bytes: u32,
+    /// Receive: bytes that may still come.
+    room: u32,
     /// Receive: the bounce buffer being copied from.
     pub(crate) rx: Option<RxId>,
+    /// For people.
+    pub(crate) age: Age,
     /// Local buffer.
     pub(crate) addr: u64,
-    pub(crate) len: u32,
-    /// Bytes moved.
-    pub(crate) bytes: u32,
     /// Send and one-sided: the peer's address. Receive: what we advertise.
     pub(crate) wire_addr: u64,
     /// Send: the peer's keys. Receive: ours. One-sided: the first is the peer's.
@@ -116,95 +130,240 @@ pub(crate) struct Request {
 }
 
 const _: () = assert!(Lane::COUNT_MAX <= 8, "`flying` has a bit for each lane");
-const _: () = assert!(size_of::<Request>() <= 128, "two cache lines");
+const _: () = {
+    // What a slot of a table has beside its value (`ofi_pools::Table`).
+    const BESIDE: usize = 8;
+    assert!(
+        size_of::<Option<Request>>() + BESIDE <= 128,
+        "two cache lines"
+    );
+    assert!(
+        core::mem::offset_of!(Request, rx) + BESIDE <= 64,
+        "what completions and tests touch is one"
+    );
+};
+
+/// Address and keys of what has none on the wire, or not yet.
+pub(crate) const NO_WIRE: (u64, [u64; MAX_RAILS]) = (0, [0; MAX_RAILS]);
 
 impl Request {
-    pub(crate) const fn new(comm: Key, kind: Kind, region: RegionId, addr: u64, len: u32) -> Self {
+    /// Later than any poll epoch: whoever asks whether it was tested in this one need not ask for its state.
+    const OVER: u64 = u64::MAX;
+
+    /// A request that begins in poll epoch `epoch`: its local buffer, and address and keys of the wire.
+    #[inline(always)]
+    pub(crate) const fn new(
+        comm: Key,
+        kind: Kind,
+        (region, addr, len): (RegionId, u64, u32),
+        (wire_addr, keys): (u64, [u64; MAX_RAILS]),
+        epoch: u64,
+    ) -> Self {
         Self {
+            epoch,
             comm,
             region,
+            seq: 0,
             kind,
             state: ReqState::Live,
-            seq: 0,
-            epoch: 0,
+            due: 0,
+            alone: 0,
             need: 0,
-            have: 0,
+            missing: 0,
             queued: 0,
             flying: 0,
             used: 0,
-            segs_have: 0,
-            segs_want: 0,
+            left: 0,
+            want: 0,
             eager_data: false,
             ctrl_seen: false,
             no_imm: false,
             len_unknown: false,
-            rx: None,
-            addr,
             len,
             bytes: 0,
-            wire_addr: 0,
-            keys: [0; MAX_RAILS],
+            room: len,
+            rx: None,
+            age: Age::UNSEEN,
+            addr,
+            wire_addr,
+            keys,
         }
     }
 
-    /// Counts a segment of `nseg` that came in on data rail `rail`, with its length where that is told,
-    /// against the count that the first one announced (protocol 2e.3); the last one finishes the data.
-    ///
-    /// # Errors
-    /// What the peer may not do.
+    /// Its state.
+    pub(crate) const fn state(&self) -> ReqState {
+        self.state
+    }
+
+    /// Completions that finish it, and how many of them came.
+    pub(crate) const fn progress(&self) -> (u8, u8) {
+        (self.need, self.need.wrapping_sub(self.missing))
+    }
+
+    /// Completions that finish it, for a send also its segments.
     #[inline(always)]
-    pub(crate) fn segment(
-        &mut self,
-        rail: u8,
-        nseg: u8,
-        len: Option<u64>,
-    ) -> Result<(), Violation> {
-        let before = self.segs_have;
-        let want = if before == 0 { nseg } else { self.segs_want };
-        // Also refused here: a count of 0, and any segment where NO_SEGMENTS stands.
-        if nseg != want || before >= nseg {
-            return Err(self.violation(nseg, want));
+    pub(crate) const fn need(&self) -> u8 {
+        self.need
+    }
+
+    /// So many completions finish it; none of them came.
+    #[inline(always)]
+    pub(crate) const fn needs(&mut self, count: u8) {
+        self.need = count;
+        self.missing = count;
+    }
+
+    /// Segments that came, and how many there are; (0, 0) where none may come.
+    pub(crate) const fn segments(&self) -> (u8, u8) {
+        match (self.want, self.left) {
+            _ if self.eager_data || !matches!(self.kind, Kind::Recv) => (0, 0),
+            (0, 0) => (1, 1),
+            (0, _) => (0, 0),
+            (want, left) => (want.wrapping_sub(left), want),
         }
-        match len {
-            // Room is never less than 0: `bytes` is at most `len`.
-            Some(len) if len > u64::from(self.len.wrapping_sub(self.bytes)) => {
-                return Err(Violation::Overrun);
-            }
-            Some(len) => self.bytes = self.bytes.wrapping_add(low(len)),
-            None => self.len_unknown = true,
+    }
+
+    /// Bytes that came so far.
+    pub(crate) const fn bytes_so_far(&self) -> u32 {
+        match self.segments() {
+            (have, want) if have < want => self.len.wrapping_sub(self.room),
+            _ => self.bytes,
         }
-        // At most `nseg`, which has four bits.
-        let have = before.wrapping_add(1);
-        self.segs_have = have;
-        self.segs_want = want;
+    }
+
+    /// Segments of this message are due, of which `alone` is the immediate if it has one.
+    #[inline(always)]
+    pub(crate) const fn expect_segments(&mut self, alone: u32) {
+        (self.due, self.alone) = (alone, alone);
+        self.left = 1;
+    }
+
+    /// A segment comes whose length nobody tells.
+    pub(crate) const fn lengths_unknown(&mut self) {
+        self.len_unknown = true;
+    }
+
+    /// Whether it is live and was not tested since `epoch`, or later; from now on it was.
+    #[inline(always)]
+    pub(crate) const fn is_first_test(&mut self, epoch: u64) -> bool {
+        let is_first = self.epoch < epoch;
+        if is_first {
+            self.epoch = epoch;
+        }
+        is_first
+    }
+
+    /// Feeds `state` what decides how it goes on; `present` is the poll epoch.
+    pub(crate) fn hash_state<H: Hasher>(&self, present: u64, state: &mut H) {
+        let &Self {
+            epoch,
+            comm,
+            region,
+            seq,
+            kind,
+            state: req_state,
+            need,
+            missing,
+            queued,
+            flying,
+            due,
+            alone,
+            used,
+            left,
+            want,
+            eager_data,
+            ctrl_seen,
+            no_imm,
+            len_unknown,
+            len,
+            bytes,
+            room,
+            rx,
+            age: _,
+            addr,
+            wire_addr,
+            keys,
+        } = self;
+        (comm, region, kind, req_state, seq, epoch == present).hash(state);
+        (
+            need,
+            missing,
+            queued,
+            flying,
+            used,
+            (due, alone, left, want),
+        )
+            .hash(state);
+        (eager_data, ctrl_seen, no_imm, len_unknown, rx).hash(state);
+        (addr, len, bytes, room, wire_addr, keys).hash(state);
+    }
+
+    /// Counts a segment with this immediate that came in on data rail `rail`, against the count that
+    /// the first one announced (protocol 2e.3); the last one finishes the data. False, and nothing was counted,
+    /// when it is not of this message, or the peer may not send it: [`Request::violation`].
+    #[inline(always)]
+    pub(crate) fn segment<D: Dialect>(&mut self, imm: u32, rail: u8, len: u64) -> bool {
+        if self.due != imm && !self.announces::<D>(imm) {
+            return false;
+        }
+        if self.left == 0 || len > u64::from(self.room) {
+            return false;
+        }
+        self.room = self.room.wrapping_sub(low(len));
         self.used |= Lane::data(rail).bit();
-        if have == nseg {
-            if self.len_unknown {
-                // Not said by the provider: the protocol knows no more than what was posted.
-                self.bytes = self.len;
-            }
-            self.count();
+        self.left = self.left.wrapping_sub(1);
+        if self.left == 0 {
+            self.segments_are_here();
         }
-        Ok(())
+        true
+    }
+
+    /// Whether this is the first segment of several, or may be; how many there are is known from now on.
+    #[inline(always)]
+    fn announces<D: Dialect>(&mut self, imm: u32) -> bool {
+        let nseg = D::imm_nseg(imm);
+        let is_fresh = self.left == 1 && self.want == 0;
+        let is_it = is_fresh
+            && nseg != 0
+            && self.alone == D::encode_imm(1, D::imm_comm(imm), D::imm_seq(imm));
+        if is_it {
+            self.due = imm;
+            self.want = nseg;
+            self.left = nseg;
+        }
+        is_it
+    }
+
+    #[inline(always)]
+    const fn segments_are_here(&mut self) {
+        if self.len_unknown {
+            // Not said by the provider: the protocol knows no more than what was posted.
+            self.room = 0;
+        }
+        self.bytes = self.len.wrapping_sub(self.room);
+        self.count();
     }
 
     /// Eager data came, or none is to be told of: no segment may come any more.
     pub(crate) const fn expect_no_segments(&mut self) {
         self.eager_data = true;
-        self.segs_have = NO_SEGMENTS;
+        self.left = 0;
     }
 
-    /// Which one it is, of a segment of `nseg` that is none.
+    /// What the peer did with a segment of this message, which is of `nseg`, that [`Request::segment`] refused.
     #[cold]
-    const fn violation(&self, nseg: u8, want: u8) -> Violation {
+    pub(crate) const fn violation(&self, nseg: u8) -> Violation {
+        let (have, want) = self.segments();
         if nseg == 0 {
             Violation::SegmentCount
         } else if self.eager_data {
             self.unexpected(Violation::EagerAndSegments)
-        } else if nseg != want {
+        } else if want != 0 && nseg != want {
             Violation::SegmentCount
-        } else {
+        } else if want != 0 && have == want {
             Violation::Duplicate
+        } else {
+            Violation::Overrun
         }
     }
 
@@ -237,15 +396,17 @@ impl Request {
     pub(crate) const fn step(&mut self, input: ReqInput) {
         if let Some(next) = self.state.next(input) {
             self.state = next;
+            // No step leads back to where it is live.
+            self.epoch = Self::OVER;
         }
     }
 
     /// Counts a completion; the last one finishes it.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn count(&mut self) {
-        // At most 2, or one for each rail.
-        self.have = self.have.wrapping_add(1);
-        if self.need != 0 && self.have == self.need {
+        // One that needs none gets none: a send is at no provider before its CTRL said how many.
+        self.missing = self.missing.wrapping_sub(1);
+        if self.missing == 0 {
             self.step(ReqInput::Complete);
         }
     }

@@ -11,7 +11,6 @@ use ofi_sched::Policy;
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::port::Lane;
-use crate::request::Request;
 
 impl<D: Dialect, S: Policy + Hash> Engine<D, S> {
     /// Feeds `state` all that decides what this engine will answer from now on to the same calls with the
@@ -21,6 +20,7 @@ impl<D: Dialect, S: Policy + Hash> Engine<D, S> {
     pub fn hash_state<H: Hasher>(&self, state: &mut H) {
         let Self {
             config: _,
+            host: _,
             data_rails: _,
             control_rails: _,
             policy,
@@ -36,7 +36,7 @@ impl<D: Dialect, S: Policy + Hash> Engine<D, S> {
             events: _,
             counters: _,
             backoff,
-            happened,
+            epoch,
             retests: _,
             polled,
             calm,
@@ -48,10 +48,9 @@ impl<D: Dialect, S: Policy + Hash> Engine<D, S> {
             let key = comms.key_at(id);
             (key, key.and_then(|key| comms.get(key))).hash(state);
         }
-        let epoch = self.epoch();
         for (key, request) in requests.iter() {
             key.hash(state);
-            hash_request(request, epoch, state);
+            request.hash_state(*epoch, state);
         }
         for (key, item) in early.iter() {
             (key, item).hash(state);
@@ -62,7 +61,7 @@ impl<D: Dialect, S: Policy + Hash> Engine<D, S> {
             for lane in [Lane::data(rail), Lane::control(rail)] {
                 (lane, outbox.ring_len(lane)).hash(state);
                 outbox.on_lane(lane).for_each(|item| item.hash(state));
-                backoff[lane.index()].left(*happened).hash(state);
+                backoff[lane.index()].left(self.happened()).hash(state);
             }
         }
         let referred = region_refs
@@ -71,40 +70,8 @@ impl<D: Dialect, S: Policy + Hash> Engine<D, S> {
             .filter(|(_, refs)| **refs > 0);
         referred.for_each(|item| item.hash(state));
         // Epochs only grow: one that is not the present one never will be.
-        (*polled == epoch, *calm == epoch, failed_comms, next_look_ms).hash(state);
+        (polled == epoch, calm == epoch, failed_comms, next_look_ms).hash(state);
     }
-}
-
-fn hash_request<H: Hasher>(request: &Request, present: u32, state: &mut H) {
-    let &Request {
-        comm,
-        region,
-        kind,
-        state: req_state,
-        seq,
-        epoch,
-        need,
-        have,
-        queued,
-        flying,
-        used,
-        segs_have,
-        segs_want,
-        eager_data,
-        ctrl_seen,
-        no_imm,
-        len_unknown,
-        rx,
-        addr,
-        len,
-        bytes,
-        wire_addr,
-        keys,
-    } = request;
-    (comm, region, kind, req_state, seq, epoch == present).hash(state);
-    (need, have, queued, flying, used, segs_have, segs_want).hash(state);
-    (eager_data, ctrl_seen, no_imm, len_unknown, rx).hash(state);
-    (addr, len, bytes, wire_addr, keys).hash(state);
 }
 
 #[cfg(test)]
@@ -115,6 +82,7 @@ mod tests {
     use crate::dialect::Base;
     use crate::limits::{EP_NAME_BYTES, MAX_RAILS};
     use crate::port::{Cause, EpName, Outcome, PeerAddr, RailPort, RegionId};
+    use crate::request::{Kind, NO_WIRE, Request};
     use crate::{KeyWidth, SendBuf, Target};
 
     /// Takes everything, or is busy.
@@ -222,11 +190,11 @@ mod tests {
         let early = digest(&engine);
         assert_ne!(before, early);
         let region = RegionId(0);
-        let request = Request::new(listener.0, crate::request::Kind::Flush, region, 1, 2);
+        let request = Request::new(listener.0, Kind::Flush, (region, 1, 2), NO_WIRE, 1);
         let key = engine.new_request(request).unwrap();
         let asked = digest(&engine);
         assert_ne!(early, asked);
-        engine.requests.get_mut(key).unwrap().have = 1;
+        engine.requests.get_mut(key).unwrap().needs(1);
         assert_ne!(asked, digest(&engine), "how far a request is");
         let buf = SendBuf {
             addr: 0,

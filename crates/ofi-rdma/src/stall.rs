@@ -15,7 +15,6 @@ use crate::event::Event;
 use crate::key::CommKey;
 use crate::request::Request;
 use crate::state::{CommInput, CommState, ReqState};
-use crate::view::RequestView;
 use crate::window::{Lookup, Slot};
 
 /// Between two looks: an eighth of the shortest limit, within these bounds.
@@ -23,7 +22,7 @@ const LOOK_MS_MIN: u64 = 10;
 const LOOK_MS_MAX: u64 = 1000;
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
-    /// Time passed. Calling it often costs a comparison.
+    /// Time passed. Calling it often costs a comparison; a look is O(communicators + requests).
     pub fn tick(&mut self, now_ms: u64) {
         if now_ms < self.next_look_ms {
             return;
@@ -31,6 +30,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let limits = [self.config.stall_warn_ms, self.config.stall_fail_ms];
         let shortest = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
         self.next_look_ms = now_ms + (shortest / 8).clamp(LOOK_MS_MIN, LOOK_MS_MAX);
+        for (_, request) in self.requests.iter_mut() {
+            request.age.look(now_ms);
+        }
         let mut index = 0;
         while index < self.comms.capacity() {
             if let Some(key) = self.comms.key_at(index) {
@@ -56,7 +58,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
-        if comm.failure().is_some() && !comm.state.is_closed() {
+        if comm.has_failed() && !comm.state.is_closed() {
             return;
         }
         match comm.state {
@@ -89,8 +91,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             .stall_fail_ms
             .is_some_and(|limit| idle_ms >= limit)
         {
-            let seq = self.comms.get(key).map(|c| c.window.oldest());
-            self.fail(key, seq, Why::Stalled { idle_ms, stage });
+            let comm = self.comms.get(key);
+            let live = comm.and_then(|comm| Some(self.oldest_live(key, comm)?.0));
+            self.fail_of(key, live, Why::Stalled { idle_ms, stage });
         } else {
             self.warn_if_due(key, now_ms);
         }
@@ -136,8 +139,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             idle_ms,
             away_ms: comm.away_ms.into(),
             queued: comm.queued,
-            busy: self.counters.busy,
-            oldest: self.oldest_live(key, comm).map(RequestView::of),
+            busy: comm.busy.get(),
+            oldest: self.oldest_seen(key, comm, now_ms),
             peer: comm.peer_address(),
         };
         self.event(event);
@@ -177,7 +180,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             CommState::Lingering => return Some(Stage::AwaitClose),
             _ => {}
         }
-        let live = self.oldest_live(key, comm)?;
+        let (_, live) = self.oldest_live(key, comm)?;
         Some(if live.flying != 0 {
             Stage::Completions
         } else if comm.kind == CommKind::Send {
@@ -187,18 +190,16 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         })
     }
 
-    pub(crate) fn oldest_live(&self, key: Key, comm: &Comm<D>) -> Option<&Request> {
+    /// The request of a communicator that is not done and was started first, of messages if there is one.
+    pub(crate) fn oldest_live(&self, key: Key, comm: &Comm<D>) -> Option<(Key, &Request)> {
         let mut seq = comm.window.oldest();
         for _ in 0..comm.window.outstanding() {
             if let Lookup::Within(Slot::Active(index)) = comm.window.lookup(seq) {
-                let request = self
-                    .requests
-                    .key_at(index)
-                    .and_then(|k| self.requests.get(k));
-                if let Some(request) =
-                    request.filter(|r| r.comm == key && r.state == ReqState::Live)
-                {
-                    return Some(request);
+                let request = self.requests.key_at(index);
+                let request = request.and_then(|k| Some((k, self.requests.get(k)?)));
+                let live = request.filter(|(_, r)| r.comm == key && r.state() == ReqState::Live);
+                if live.is_some() {
+                    return live;
                 }
             }
             seq = seq.wrapping_add(1);
@@ -206,12 +207,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if comm.out_of_window() == 0 {
             return None;
         }
-        let others = self
-            .requests
-            .iter()
-            .map(|(_, r)| r)
-            .filter(|r| r.comm == key);
-        let mut live = others.filter(|r| !r.kind.in_window() && r.state == ReqState::Live);
-        live.next()
+        let mut others = self.requests.iter();
+        others.find(|(_, r)| r.comm == key && !r.kind.in_window() && r.state() == ReqState::Live)
     }
 }

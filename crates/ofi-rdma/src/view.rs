@@ -8,7 +8,7 @@ use crate::comm::{Comm, CommKind};
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Failure, Stage};
-use crate::key::CommKey;
+use crate::key::{CommKey, ReqKey};
 use crate::port::PeerAddr;
 use crate::request::{Kind, Request};
 use crate::state::{CommState, ReqState};
@@ -34,6 +34,8 @@ pub enum RequestKind {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestView {
+    /// Its name.
+    pub request: ReqKey,
     /// What it is for.
     pub kind: RequestKind,
     /// Its sequence number, if it is a message.
@@ -54,6 +56,9 @@ pub struct RequestView {
     pub segments: (u8, u8),
     /// Send: the peer's CTRL is here.
     pub ctrl_seen: bool,
+    /// How old it is, milliseconds: since the stall detector first looked at it, which looks every second
+    /// at most, and never while completions come. Time in which the caller did not look is part of it.
+    pub age_ms: u64,
 }
 
 /// One communicator.
@@ -87,6 +92,8 @@ pub struct CommView {
     pub queued: u32,
     /// Operations at the provider.
     pub flying: u32,
+    /// Times the provider said EAGAIN to its operations.
+    pub busy: u64,
     /// How long nothing has moved while the caller looked, milliseconds; as exact as the looks are.
     pub idle_ms: u64,
     /// How long the caller did not look meanwhile.
@@ -105,30 +112,36 @@ pub struct CommView {
     pub peer: Option<PeerAddr>,
 }
 
+impl From<Kind> for RequestKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Send => Self::Send,
+            Kind::EagerSend => Self::EagerSend,
+            Kind::Recv => Self::Recv,
+            Kind::Flush => Self::Flush,
+            Kind::Put => Self::Put,
+            Kind::Get => Self::Get,
+        }
+    }
+}
+
 impl RequestView {
-    pub(crate) fn of(request: &Request) -> Self {
+    /// `age_ms`: how old it is.
+    pub(crate) fn of((key, request): (Key, &Request), age_ms: u64) -> Self {
+        let (need, have) = request.progress();
         Self {
-            kind: match request.kind {
-                Kind::Send => RequestKind::Send,
-                Kind::EagerSend => RequestKind::EagerSend,
-                Kind::Recv => RequestKind::Recv,
-                Kind::Flush => RequestKind::Flush,
-                Kind::Put => RequestKind::Put,
-                Kind::Get => RequestKind::Get,
-            },
+            request: ReqKey(key),
+            kind: request.kind.into(),
             seq: request.kind.in_window().then_some(request.seq),
             len: request.len,
-            bytes: request.bytes,
-            need: request.need,
-            have: request.have,
+            bytes: request.bytes_so_far(),
+            need,
+            have,
             queued: request.queued,
             flying: request.flying,
-            segments: if request.eager_data {
-                (0, 0)
-            } else {
-                (request.segs_have, request.segs_want)
-            },
+            segments: request.segments(),
             ctrl_seen: request.ctrl_seen,
+            age_ms,
         }
     }
 }
@@ -147,7 +160,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 Lookup::Within(Slot::Active(index)) => {
                     let request = self.requests.key_at(index);
                     let request = request.and_then(|key| self.requests.get(key));
-                    let is_done = |r: &Request| r.comm == key && r.state == ReqState::Done;
+                    let is_done = |r: &Request| r.comm == key && r.state() == ReqState::Done;
                     done += u16::from(request.is_some_and(is_done));
                 }
                 Lookup::Within(Slot::Early(_)) => early += 1,
@@ -169,6 +182,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             ctrls: comm.ctrls,
             queued: comm.queued,
             flying: comm.flying,
+            busy: comm.busy.get(),
             idle_ms: comm.idle_ms(now_ms),
             away_ms: comm.away_ms.into(),
             asked: comm.asked > 0,
@@ -177,9 +191,15 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 None => self.stage_of(key, comm),
                 Some(_) => None,
             },
-            oldest: self.oldest_live(key, comm).map(RequestView::of),
+            oldest: self.oldest_seen(key, comm, now_ms),
             failure: comm.failure(),
             peer: comm.peer_address(),
         }
+    }
+
+    /// The request that a communicator waits for, if for one.
+    pub(crate) fn oldest_seen(&self, key: Key, comm: &Comm<D>, now_ms: u64) -> Option<RequestView> {
+        let live = self.oldest_live(key, comm)?;
+        Some(RequestView::of(live, live.1.age.ms(now_ms)))
     }
 }

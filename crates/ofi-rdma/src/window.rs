@@ -15,7 +15,9 @@
 use alloc::boxed::Box;
 use core::marker::PhantomData;
 
+use crate::counts::Past;
 use crate::dialect::{Bounds, Dialect};
+use crate::key::SLOTS_MAX;
 
 /// What a sequence number stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +43,14 @@ pub(crate) enum Lookup {
     Beyond,
 }
 
-/// A tag in the two low bits, the index above them: `SLOTS_MAX` is below 2^30.
-const TAG_BITS: u32 = 2;
+/// A tag in the low bits, of which one at most is set; the index above them.
+const TAG_BITS: u32 = 3;
 const TAG_MASK: u32 = (1 << TAG_BITS) - 1;
 const EARLY: u32 = 1;
 const ACTIVE: u32 = 2;
-const DONE: u32 = 3;
+const DONE: u32 = 4;
+
+const _: () = assert!(SLOTS_MAX <= 1 << (u32::BITS - TAG_BITS));
 
 const fn pack(slot: Slot) -> u32 {
     match slot {
@@ -76,6 +80,8 @@ pub(crate) struct Window<D> {
     slots: Box<[u32; SLOTS]>,
     oldest: u16,
     next: u16,
+    /// Messages started, modulo 2^32.
+    started: Past<u32>,
     dialect: PhantomData<D>,
 }
 
@@ -92,6 +98,7 @@ impl<D: Dialect> Window<D> {
             slots: Box::new([0; SLOTS]),
             oldest: 0,
             next: 0,
+            started: Past::default(),
             dialect: PhantomData,
         }
     }
@@ -114,6 +121,11 @@ impl<D: Dialect> Window<D> {
         self.next
     }
 
+    /// Messages started.
+    pub(crate) const fn started(&self) -> Past<u32> {
+        self.started
+    }
+
     /// Messages of ours between the oldest that is not taken and the next.
     #[inline]
     pub(crate) fn outstanding(&self) -> u16 {
@@ -132,12 +144,20 @@ impl<D: Dialect> Window<D> {
         }
     }
 
+    /// The request of the message in progress whose slot this number has: of that one, or of another as far
+    /// away as there are slots, so that whoever asks compares what the request says of itself.
+    #[inline(always)]
+    pub(crate) fn active_in_slot_of(&self, seq: u16) -> Option<u32> {
+        let word = self.slots[Self::at(seq)];
+        (word & ACTIVE != 0).then_some(word >> TAG_BITS)
+    }
+
     /// The request of a message that is in progress, if it is.
     #[inline]
     pub(crate) fn active(&self, seq: u16) -> Option<u32> {
         let ahead = seq.wrapping_sub(self.oldest) & Self::SEQ_MASK;
         let word = self.slots[Self::at(seq)];
-        (ahead < D::WINDOW && word & TAG_MASK == ACTIVE).then_some(word >> TAG_BITS)
+        (ahead < D::WINDOW && word & ACTIVE != 0).then_some(word >> TAG_BITS)
     }
 
     /// What of the peer waits for our next message. Nothing else can stand there: what is active or done
@@ -145,11 +165,8 @@ impl<D: Dialect> Window<D> {
     #[inline]
     pub(crate) fn next_early(&self) -> Option<u32> {
         let word = self.slots[Self::at(self.next)];
-        debug_assert!(
-            word == pack(Slot::Empty) || word & TAG_MASK == EARLY,
-            "{word}"
-        );
-        (word & TAG_MASK == EARLY).then_some(word >> TAG_BITS)
+        debug_assert!(word == pack(Slot::Empty) || word & EARLY != 0, "{word}");
+        (word & EARLY != 0).then_some(word >> TAG_BITS)
     }
 
     /// Starts our next message with request `index`; returns its sequence number. The caller keeps
@@ -159,6 +176,7 @@ impl<D: Dialect> Window<D> {
         let seq = self.next;
         self.slots[Self::at(seq)] = pack(Slot::Active(index));
         self.next = seq.wrapping_add(1) & Self::SEQ_MASK;
+        self.started.one_more();
         seq
     }
 
@@ -170,15 +188,20 @@ impl<D: Dialect> Window<D> {
     /// Our message was taken: frees its slot, and all finished ones before the first unfinished.
     #[inline]
     pub(crate) fn finish(&mut self, seq: u16) {
-        self.slots[Self::at(seq)] = pack(Slot::Done);
-        while self.oldest != self.next {
-            let slot = &mut self.slots[Self::at(self.oldest)];
-            if *slot != pack(Slot::Done) {
+        if seq != self.oldest {
+            self.slots[Self::at(seq)] = pack(Slot::Done);
+            return;
+        }
+        let mut oldest = seq;
+        // What is not started is not done, so that this ends at `next`.
+        loop {
+            self.slots[Self::at(oldest)] = pack(Slot::Empty);
+            oldest = oldest.wrapping_add(1) & Self::SEQ_MASK;
+            if self.slots[Self::at(oldest)] != pack(Slot::Done) {
                 break;
             }
-            *slot = pack(Slot::Empty);
-            self.oldest = self.oldest.wrapping_add(1) & Self::SEQ_MASK;
         }
+        self.oldest = oldest;
     }
 
     /// Takes everything that waits for our call; for teardown.
@@ -235,6 +258,28 @@ mod tests {
         }
     }
 
+    /// What the window says of a number is what the model knows of the only message it can be of.
+    fn look<D: Dialect>(window: &Window<D>, model: &Model, raw: u16) {
+        let count = 1u64 << D::SEQ_BITS;
+        let wire = |n: u64| u16::try_from(n % count).unwrap();
+        let n = (0..count)
+            .map(|d| model.oldest() + d)
+            .find(|&n| wire(n) == raw % u16::try_from(count).unwrap())
+            .unwrap();
+        let (inside, is_live) = (
+            n < model.oldest() + u64::from(D::WINDOW),
+            model.live.contains(&n),
+        );
+        assert_eq!(matches!(window.lookup(wire(n)), Lookup::Within(_)), inside);
+        assert_eq!(window.active(wire(n)).is_some(), is_live, "{n}");
+        let found = window.active_in_slot_of(wire(n));
+        assert!(found.is_some() || !is_live, "{n}");
+        assert_eq!(
+            window.lookup(wire(n)) == Lookup::Within(Slot::Early(7)),
+            model.early.contains_key(&n)
+        );
+    }
+
     fn apply<D: Dialect>(window: &mut Window<D>, model: &mut Model, op: &Op) {
         let count = 1u64 << D::SEQ_BITS;
         let wire = |n: u64| u16::try_from(n % count).unwrap();
@@ -266,18 +311,7 @@ mod tests {
                 ));
             }
             Op::Finish(_) => {}
-            Op::Lookup(raw) => {
-                let n = (0..count)
-                    .map(|d| model.oldest() + d)
-                    .find(|&n| wire(n) == raw % u16::try_from(count).unwrap())
-                    .unwrap();
-                let inside = n < model.oldest() + u64::from(D::WINDOW);
-                assert_eq!(matches!(window.lookup(wire(n)), Lookup::Within(_)), inside);
-                assert_eq!(
-                    window.lookup(wire(n)) == Lookup::Within(Slot::Early(7)),
-                    model.early.contains_key(&n)
-                );
-            }
+            Op::Lookup(raw) => look(window, model, raw),
         }
         assert_eq!(u64::from(window.outstanding()), model.next - model.oldest());
     }

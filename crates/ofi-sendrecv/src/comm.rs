@@ -1,8 +1,9 @@
 //! Communicators and requests: what the engine keeps of each.
 
 use ofi_pools::Key;
-use ofi_rdma::{CommCounters, CommKind, Failure, PeerAddr};
+use ofi_rdma::{Age, CommCounters, CommKind, FailedRequest, Failure, PeerAddr, RequestKind};
 
+use crate::engine::req_key;
 use crate::port::Buffer;
 use crate::state::{CommInput, CommState, ReqInput, ReqState};
 use crate::token::Op;
@@ -123,6 +124,20 @@ impl Kind {
             Self::Flush => Op::Flush,
         }
     }
+
+    /// What others call it.
+    pub(crate) const fn told(self) -> RequestKind {
+        match self {
+            Self::Send => RequestKind::Send,
+            Self::Recv => RequestKind::Recv,
+            Self::Flush => RequestKind::Flush,
+        }
+    }
+
+    /// Whether it is a message, which has a number.
+    pub(crate) const fn is_message(self) -> bool {
+        matches!(self, Self::Send | Self::Recv)
+    }
 }
 
 /// Where the one operation of a request is.
@@ -141,11 +156,15 @@ pub(crate) struct Request {
     pub(crate) kind: Kind,
     pub(crate) state: ReqState,
     pub(crate) place: Place,
+    /// Number of the message, modulo 2^16; 0 for a flush.
+    pub(crate) seq: u16,
     /// Poll epoch in which it was last tested.
     pub(crate) epoch: u32,
     pub(crate) buffer: Buffer,
     /// Bytes moved.
     pub(crate) bytes: u64,
+    /// For people.
+    pub(crate) age: Age,
 }
 
 const _: () = assert!(size_of::<Request>() <= 64, "a cache line");
@@ -157,9 +176,11 @@ impl Request {
             kind,
             state: ReqState::Live,
             place: Place::Queued,
+            seq: 0,
             epoch,
             buffer,
             bytes: 0,
+            age: Age::UNSEEN,
         }
     }
 
@@ -167,6 +188,15 @@ impl Request {
     pub(crate) const fn step(&mut self, input: ReqInput) {
         if let Some(next) = self.state.next(input) {
             self.state = next;
+        }
+    }
+
+    /// What a failure says of it.
+    pub(crate) fn told(&self, key: Key) -> FailedRequest {
+        FailedRequest {
+            key: req_key(key),
+            kind: self.kind.told(),
+            len: self.buffer.len,
         }
     }
 

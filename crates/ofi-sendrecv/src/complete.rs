@@ -121,16 +121,16 @@ impl Engine {
             }
             // Longer than our buffer: no connect message of any generation.
             (Op::Await, End::Good(_) | End::Truncated(_)) => self.take_connect(key, &[]),
-            (_, End::Failed(cause)) => self.fail_operation(key, op, cause),
+            (_, End::Failed(cause)) => self.fail_operation((key, None), op, cause),
             (_, End::Truncated(_)) => {}
             (_, End::Good(_)) => {}
         }
         Some(key)
     }
 
-    fn fail_operation(&mut self, key: Key, op: Op, cause: Cause) {
+    fn fail_operation(&mut self, (comm, request): (Key, Option<Key>), op: Op, cause: Cause) {
         let (op, lane) = (op.kind(), Lane::data(0));
-        self.fail(key, Why::Operation { op, lane, cause });
+        self.fail_of(comm, request, Why::Operation { op, lane, cause });
     }
 
     /// `None`: for nothing. Else its communicator.
@@ -160,7 +160,7 @@ impl Engine {
             }
             End::Truncated(Rest::Unknown) => ReqInput::Truncate,
             End::Failed(cause) => {
-                self.fail_operation(key, named.op, cause);
+                self.fail_operation((key, Some(named.owner)), named.op, cause);
                 self.drop_orphan(named.owner);
                 return Some(key);
             }
@@ -171,7 +171,7 @@ impl Engine {
             self.drop_orphan(named.owner);
         }
         if input == ReqInput::Truncate {
-            self.fail(key, Why::Protocol(Violation::Overrun));
+            self.fail_of(key, Some(named.owner), Why::Protocol(Violation::Overrun));
         }
         Some(key)
     }

@@ -66,6 +66,7 @@ impl Engine {
             Error::Common(ofi_rdma::Error::Unreachable(Failure {
                 comm_id: tag,
                 seq: None,
+                request: None,
                 why,
                 peer: None,
             }))
@@ -220,6 +221,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::limits::FIRST_TAG;
     use crate::tag::TagSpace;
     use ofi_rdma::EpName;
 
@@ -235,7 +237,8 @@ mod tests {
         });
         let (first, tag) = engine.listen().unwrap();
         engine.close(first, 0).unwrap();
-        assert_eq!((tag, engine.listen().unwrap().1), (1, 2));
+        let next = engine.listen().unwrap().1;
+        assert_eq!((tag, next), (FIRST_TAG, FIRST_TAG + 1));
         engine.last_tag = u32::MAX - 2;
         assert_eq!(engine.listen().unwrap().1, u32::MAX - 1);
         assert_eq!(engine.listen(), Err(Error::OutOfTags(u32::MAX)));

@@ -12,7 +12,7 @@ use ofi_rdma::{
 use crate::comm::{Comm, Place, Request};
 use crate::config::Config;
 use crate::error::Error;
-use crate::limits::EVENTS_MAX;
+use crate::limits::{EVENTS_MAX, FIRST_TAG};
 use crate::outbox::Outbox;
 use crate::state::{CommInput, CommState, ReqInput, ReqState};
 use crate::token::{Named, Op, SLOTS_MAX};
@@ -46,7 +46,7 @@ impl Engine {
     pub fn new(config: Config) -> Self {
         Self {
             config,
-            last_tag: 0,
+            last_tag: FIRST_TAG - 1,
             comms: Table::with_max(SLOTS_MAX),
             requests: Table::with_max(SLOTS_MAX),
             outbox: Outbox::default(),
@@ -242,6 +242,17 @@ impl Engine {
     /// operations are dropped, its receives at the provider are cancelled.
     #[cold]
     pub(crate) fn fail(&mut self, key: Key, why: Why) {
+        self.fail_of(key, None, why);
+    }
+
+    /// The same, by something that happened to a request.
+    #[cold]
+    pub(crate) fn fail_of(&mut self, key: Key, request: Option<Key>, why: Why) {
+        let request = request.and_then(|key| Some((key, self.requests.get(key)?)));
+        let seq = request
+            .filter(|(_, r)| r.kind.is_message())
+            .map(|(_, r)| r.seq);
+        let request = request.map(|(key, request)| request.told(key));
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
@@ -252,7 +263,8 @@ impl Engine {
         }
         let failure = Failure {
             comm_id: comm.tag,
-            seq: None,
+            seq,
+            request,
             why,
             peer: comm.peer_address(),
         };

@@ -14,7 +14,9 @@ pub enum Error {
     #[error(transparent)]
     Common(#[from] ofi_rdma::Error),
     /// The handle's number is no tag.
-    #[error("the connection handle names tag {tag}, outside 1..={max}")]
+    #[error(
+        "the connection handle names tag {tag}, outside 1..={max}: it is of RDMA, where this side speaks SENDRECV, or damaged"
+    )]
     BadTag {
         /// The number in the handle.
         tag: u32,

@@ -17,6 +17,12 @@ pub const CONNECT_BUFFER_BYTES: usize = 256;
 /// connect messages (protocol 2c.10).
 pub const TAG_BITS_MIN: u32 = 33;
 
+/// The first number given to a listener. A handle does not say which protocol it is of, and where RDMA has
+/// the id of a listener there is none from here on (protocol 2c.1: 2^18): an RDMA sender, of ours or of the
+/// reference's, refuses such a handle at once instead of waiting for an answer. The reference counts from
+/// 1, so that a smaller number is that of its listener or of an RDMA one.
+pub const FIRST_TAG: u32 = 1 << 18;
+
 /// Bytes that a flush reads and reports (protocol 2e.12, 2l).
 pub const FLUSH_BYTES: u64 = 4;
 

@@ -10,6 +10,7 @@ use crate::limits::{FLUSH_BYTES, FLUSHES_MAX, INFLIGHT_MAX, MESSAGE_BYTES_MAX};
 use crate::port::Buffer;
 use crate::state::{CommState, ReqInput, ReqState};
 use crate::token::Named;
+use crate::view::low;
 
 impl Engine {
     /// Starts a send. The buffer is the engine's until `test` says done, or the communicator is closed
@@ -55,7 +56,11 @@ impl Engine {
             self.counters.not_now += 1;
             return Ok(Admission::NotNow(why));
         }
-        let request = Request::new(key, kind, buffer, self.epoch);
+        let seq = low(c.counters.messages);
+        let request = Request {
+            seq,
+            ..Request::new(key, kind, buffer, self.epoch)
+        };
         let Some(request) = self.queue(key, request) else {
             return Ok(Admission::NotNow(NotNow::InFlightCap));
         };

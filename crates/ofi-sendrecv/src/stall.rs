@@ -23,6 +23,9 @@ impl Engine {
         let limits = [self.config.stall_warn_ms, self.config.stall_fail_ms];
         let shortest = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
         self.next_look_ms = now_ms + (shortest / 8).clamp(LOOK_MS_MIN, LOOK_MS_MAX);
+        for (_, request) in self.requests.iter_mut() {
+            request.age.look(now_ms);
+        }
         let mut index = 0;
         while index < self.comms.capacity() {
             if let Some(key) = self.comms.key_at(index) {
@@ -74,14 +77,18 @@ impl Engine {
         };
         let fail = self.config.stall_fail_ms;
         if fail.is_some_and(|limit| idle_ms >= limit) {
-            self.fail(key, Why::Stalled { idle_ms, stage });
+            let comm = self.comms.get(key);
+            let live = comm.and_then(|comm| Some(self.oldest_live(key, comm)?.0));
+            self.fail_of(key, live, Why::Stalled { idle_ms, stage });
         } else {
             self.warn_if_due(key, now_ms);
         }
     }
 
-    /// A listener waits while accept is called and no connect message is here.
+    /// A listener waits while accept is called and no connect message is here. That nobody connects is no failure;
+    /// that its receive cannot be posted is, for then nobody can.
     fn look_at_listener(&mut self, key: Key, now_ms: u64) {
+        let is_deaf = self.outbox.waiting(key.index()) > 0;
         let Some(comm) = self.comms.get_mut(key) else {
             return;
         };
@@ -89,6 +96,12 @@ impl Engine {
         comm.asked = comm.asked.saturating_sub(1);
         if comm.moved || !waits {
             return comm.wait_from(now_ms);
+        }
+        let idle_ms = comm.idle_ms(now_ms);
+        let fail = self.config.stall_fail_ms;
+        if is_deaf && fail.is_some_and(|limit| idle_ms >= limit) {
+            let stage = Stage::Posting;
+            return self.fail_of(key, None, Why::Stalled { idle_ms, stage });
         }
         self.warn_if_due(key, now_ms);
     }
@@ -117,8 +130,8 @@ impl Engine {
             idle_ms,
             away_ms: comm.away_ms.into(),
             queued: self.queued(key),
-            busy: self.counters.busy,
-            oldest: self.oldest_live(key, comm),
+            busy: comm.counters.busy,
+            oldest: self.oldest_seen(key, comm, now_ms),
             peer: comm.peer_address(),
         };
         self.event(event);
@@ -132,7 +145,12 @@ impl Engine {
         match comm.state {
             CommState::Connecting => return Some(self.connect_stage(key)),
             CommState::Listening if comm.asked > 0 && comm.arrived.is_none() => {
-                return Some(Stage::AwaitConn);
+                let is_deaf = self.outbox.waiting(key.index()) > 0;
+                return Some(if is_deaf {
+                    Stage::Posting
+                } else {
+                    Stage::AwaitConn
+                });
             }
             CommState::Listening | CommState::Accepted | CommState::Gone => return None,
             // Nothing of it is queued any more.

@@ -2,10 +2,10 @@
 //! path of a message.
 
 use ofi_pools::Key;
-use ofi_rdma::{CommView, RequestKind, RequestView};
+use ofi_rdma::{CommView, RequestView};
 
-use crate::comm::{Comm, Kind, Place, Request};
-use crate::engine::{Engine, comm_key};
+use crate::comm::{Comm, Place, Request};
+use crate::engine::{Engine, comm_key, req_key};
 use crate::state::ReqState;
 
 impl Comm {
@@ -17,7 +17,7 @@ impl Comm {
 }
 
 /// The low bits of a count.
-const fn low(count: u64) -> u16 {
+pub(crate) const fn low(count: u64) -> u16 {
     let [a, b, ..] = count.to_le_bytes();
     u16::from_le_bytes([a, b])
 }
@@ -46,6 +46,7 @@ impl Engine {
             ctrls: 0,
             queued: self.queued(key),
             flying: comm.flying,
+            busy: comm.counters.busy,
             idle_ms: comm.idle_ms(now_ms),
             away_ms: comm.away_ms.into(),
             asked: comm.asked > 0,
@@ -54,7 +55,7 @@ impl Engine {
                 None => self.stage_of(key, comm),
                 Some(_) => None,
             },
-            oldest: self.oldest_live(key, comm),
+            oldest: self.oldest_seen(key, comm, now_ms),
             failure: comm.failure,
             peer: comm.peer_address(),
         }
@@ -73,20 +74,22 @@ impl Engine {
         u16::try_from(done).unwrap_or(u16::MAX)
     }
 
-    /// The request of a communicator that is not done and was started first, as far as the order of the
-    /// table tells. O(requests).
-    pub(crate) fn oldest_live(&self, key: Key, comm: &Comm) -> Option<RequestView> {
-        let mut requests = self.requests.iter().map(|(_, r)| r);
-        let live = requests.find(|r| r.comm == key && r.state == ReqState::Live)?;
-        let kind = match live.kind {
-            Kind::Send => RequestKind::Send,
-            Kind::Recv => RequestKind::Recv,
-            Kind::Flush => RequestKind::Flush,
-        };
+    /// The request of a communicator that is not done and was started first, of messages if there is one.
+    /// O(requests).
+    pub(crate) fn oldest_live(&self, key: Key, comm: &Comm) -> Option<(Key, &Request)> {
+        let live = |r: &Request| r.comm == key && r.state == ReqState::Live;
+        let requests = self.requests.iter().filter(|(_, r)| live(r));
+        let first = comm.oldest_seq();
+        requests.min_by_key(|(_, r)| (!r.kind.is_message(), r.seq.wrapping_sub(first)))
+    }
+
+    /// The same, for people.
+    pub(crate) fn oldest_seen(&self, key: Key, comm: &Comm, now_ms: u64) -> Option<RequestView> {
+        let (request, live) = self.oldest_live(key, comm)?;
         Some(RequestView {
-            kind,
-            seq: (kind != RequestKind::Flush)
-                .then(|| comm.oldest_seq().wrapping_add(self.done(key))),
+            request: req_key(request),
+            kind: live.kind.told(),
+            seq: live.kind.is_message().then_some(live.seq),
             len: u32::try_from(live.buffer.len).unwrap_or(u32::MAX),
             bytes: u32::try_from(live.bytes).unwrap_or(u32::MAX),
             need: 1,
@@ -95,6 +98,7 @@ impl Engine {
             flying: (live.place == Place::Flying).into(),
             segments: (0, 0),
             ctrl_seen: false,
+            age_ms: live.age.ms(now_ms),
         })
     }
 }

@@ -26,6 +26,9 @@ pub struct SimConfig {
     pub wide_data: bool,
     /// Receivers send CLOSE (`OFI_NCCL_DISABLE_CLOSE_MESSAGE=0`).
     pub close_messages: bool,
+    /// Eager payloads are in their place when the post of the copy returns, as in memory of the host;
+    /// otherwise they are read through the network, as for memory of a device.
+    pub copies_at_once: bool,
     /// Largest eager message in bytes; -1: eager off.
     pub eager_max: i32,
     /// Bytes per stripe (`OFI_NCCL_MIN_STRIPE_SIZE`), scaled down.
@@ -162,6 +165,7 @@ impl Default for SimConfig {
             report_len: true,
             wide_data: false,
             close_messages: false,
+            copies_at_once: false,
             eager_max: 256,
             stripe: 1024,
             small_max: 64,
@@ -237,6 +241,8 @@ impl SimConfig {
         config.draw_hosts(&mut rng);
         config.draw_work(&mut rng);
         config.faults = Faults::random(&mut rng);
+        // Of its own source, so that what seeds drew before it stays.
+        config.copies_at_once = Rng::new(seed ^ 0xC0FFEE).chance(500_000);
         config
     }
 

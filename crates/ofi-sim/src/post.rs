@@ -142,6 +142,12 @@ impl World {
             return Outcome::Accepted;
         }
         self.maybe_repeat(number, lands);
+        // Into memory of the host: the processor copies, in the call.
+        if self.config.copies_at_once && matches!(wire, Wire::EagerCopy { .. }) {
+            self.settle(owner);
+            self.land(number);
+            return Outcome::Completed;
+        }
         let small = matches!(wire, Wire::Control { len, .. } if len <= INJECT_BYTES);
         if small && self.rng.chance(self.config.faults.inject_ppm) {
             self.report.faults.injected += 1;

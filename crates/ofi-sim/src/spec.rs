@@ -94,6 +94,7 @@ const KEYS: &[Key] = keys![
     "len" 0 1 => report_len: bool,
     "wide" 0 1 => wide_data: bool,
     "close" 0 1 => close_messages: bool,
+    "copynow" 0 1 => copies_at_once: bool,
     "eager" -1 65_536 => eager_max: i32,
     "stripe" 1 1_073_741_824 => stripe: u32,
     "small" 0 1_073_741_824 => small_max: u32,

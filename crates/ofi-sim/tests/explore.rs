@@ -51,6 +51,8 @@ scenes! {
     sequence_numbers_wrap: "sequence numbers wrap", 5_000;
     close_at_any_moment: "close at any moment", 600;
     close_of_an_eager_message: "close at any moment of an eager message", 400;
+    close_of_an_eager_message_copied_at_once: "close at any moment of an eager message that the processor copies", 350;
+    an_operation_of_an_eager_message_copied_at_once_fails: "an operation of an eager message that the processor copies fails", 700;
     close_said_by_close: "close at any moment, said by CLOSE", 1_200;
     an_operation_fails: "an operation fails", 1_400;
     two_operations_fail: "two operations fail", 2_400;
@@ -65,6 +67,8 @@ scenes! {
     a_control_message_comes_twice: "a control message comes twice", 1_600;
     optional_receives: "optional receives", 1_000;
     two_messages_on_one_rail: "two messages on one rail", 2_900;
+    #[cfg(not(debug_assertions))]
+    two_in_flight_the_first_copied_at_once: "two messages in flight, the first eager and copied by the processor", 18_000;
     #[cfg(not(debug_assertions))]
     two_messages_in_segments: "two messages in flight, in segments", 12_000;
     #[cfg(not(debug_assertions))]

@@ -12,6 +12,20 @@ pub struct Attempt {
     pub reason: String,
 }
 
+impl Attempt {
+    /// Whether the file is there, and something else than that kept it from being opened: what it needs, or
+    /// that it is no library. In whatever language the reason is: the loader begins it with a name, which is
+    /// that of the attempt where a name that it looked for was not found.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        let name = self.path.display().to_string();
+        match name.contains('/') {
+            true => self.path.exists(),
+            false => !self.reason.starts_with(&format!("{name}: ")),
+        }
+    }
+}
+
 /// Why [`Library::load`](crate::Library::load) gave no library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

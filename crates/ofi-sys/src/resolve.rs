@@ -36,6 +36,9 @@ fn open(path: &Path) -> Result<Result<*mut c_void, String>, LoadError> {
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| LoadError::BadPath {
         path: path.to_path_buf(),
     })?;
+    if is_no_file(path) {
+        return Ok(Err(String::from("it is no file")));
+    }
     let handle = preserving_handlers(|| {
         // SAFETY: a NUL-terminated name; the constructors that run are those of libfabric and of
         // what it needs, which is what the caller asks for.
@@ -46,6 +49,13 @@ fn open(path: &Path) -> Result<Result<*mut c_void, String>, LoadError> {
     } else {
         Ok(Ok(handle))
     }
+}
+
+/// What the loader would open and read from, and wait for whoever writes to it: a pipe. A bare name is looked
+/// for by the loader, which tells what is wrong with anything else.
+fn is_no_file(path: &Path) -> bool {
+    let is_path = path.as_os_str().as_bytes().contains(&b'/');
+    is_path && std::fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir())
 }
 
 /// What `dlerror` says; cleared by it.

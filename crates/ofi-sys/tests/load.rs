@@ -7,6 +7,8 @@
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 use core::ptr;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use ofi_sys::{Library, LoadError};
@@ -39,6 +41,22 @@ fn a_missing_file_is_named_with_the_reason() {
         }
         // Another test of this process may have loaded the real one first.
         Err(LoadError::AlreadyLoaded { asked, .. }) => assert_eq!(asked, path),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The loader would wait for somebody who writes to it.
+#[test]
+fn a_pipe_is_no_library_and_is_not_waited_for() {
+    let pipe = std::env::temp_dir().join(format!("ofi-sys-load-{}", std::process::id()));
+    let name = CString::new(pipe.as_os_str().as_bytes()).unwrap();
+    // SAFETY: a text that ends.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    let loaded = Library::load(Some(&pipe));
+    std::fs::remove_file(&pipe).unwrap();
+    match loaded {
+        Err(LoadError::NotFound { tried }) => assert_eq!(tried[0].reason, "it is no file"),
+        Err(LoadError::AlreadyLoaded { asked, .. }) => assert_eq!(asked, pipe),
         other => panic!("{other:?}"),
     }
 }

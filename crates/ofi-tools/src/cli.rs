@@ -36,20 +36,22 @@ pub(crate) enum Command {
     /// bound. With fewer than two free cores what is measured is the scheduler. Ends with status 0, 1 if a run failed, 2 for a bad command
     /// line, 3 if something did not move or took too long.
     Raw(Box<crate::raw::RawArgs>),
-    /// Shows wire traces: what went over each rail, decoded
+    /// Shows what went over each rail, decoded: wire traces, and the last records of state dumps
     ///
-    /// Processes that run with `OFI_NCCL_TRACE_FILE=PATH` set write them (%p in it is the process id, %h
-    /// the host). Several files become one list in the order of time. Signs: > given to the provider,
-    /// . completed, < arrived, ! failed, - something else. Ends with status 0, 1 if a file is damaged,
-    /// 2 if one cannot be read or is no trace.
+    /// Processes that run with `OFI_NCCL_TRACE_FILE=PATH` set write traces (%p in it is the process id, %h
+    /// the host). With `OFI_NCCL_TRACE_RING=RECORDS` and `OFI_NCCL_DUMP_DIR=DIR` their state dumps have the last
+    /// records of each domain (d0, d1, .. as they stand in the dump); of several dumps of a process the newest is
+    /// shown. Several files become one list in the order of time. Signs: > given to the provider, . completed, <
+    /// arrived, ! failed, - something else. Ends with status 0, 1 if a file is damaged, 2 if one cannot be read or
+    /// has no records.
     Trace(crate::trace::TraceArgs),
     /// Says whom a job that hangs waits for, by the state dumps of its processes
     ///
     /// Processes that run with `OFI_NCCL_DUMP_DIR=DIR` set write them when something stalls, when asked
     /// (--ask), and at their first error. Both ends of each communicator that waits are looked at, and
     /// chains of waiting are followed to their end: a process that is silent, one that waits for nobody,
-    /// the network, or a circle (docs/hangs.md). Ends with status 0 if nobody waits, 1 if somebody does, 2
-    /// if a file cannot be read or is no dump.
+    /// the network, or a circle (docs/hangs.md). Ends with status 0 if nobody is stuck, 1 if somebody is
+    /// waited for or silent, 2 if a file cannot be read or is no dump.
     Dump(crate::dump::DumpArgs),
     /// Shows what NICs and accelerators are near to, the devices made of them, and what NCCL is told
     ///
@@ -59,8 +61,8 @@ pub(crate) enum Command {
     /// Runs a command on emulated EFAs: the NICs of an instance, and faults on demand
     ///
     /// For example: ofi emu --shape p5 -- ofi perf check --plugin libnccom-net.so. The command, and all it
-    /// starts, finds the emulated NICs as libfabric's provider efa. The rules of --plan are described in
-    /// the documentation of efa-emu (module plan). Ends with the command's status, 2 if it could not be
+    /// starts, finds the emulated NICs as libfabric's provider efa. --help-rules prints the rules of
+    /// --plan, --help-shapes the instances. Ends with the command's status, 2 if it could not be
     /// run, 4 with --strict if it left something open.
     Emu(crate::emu::EmuArgs),
     /// Says whether a job would use the network here, and if not, why

@@ -48,6 +48,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+use crate::report::out;
+
 /// Runs the command that the arguments of this process name; prints results, errors and help.
 #[must_use]
 pub fn run() -> ExitCode {
@@ -60,7 +62,7 @@ pub fn run() -> ExitCode {
             return ExitCode::from(status);
         }
     };
-    match cli.command {
+    let code = match cli.command {
         cli::Command::Perf(args) => perf::run(&args),
         cli::Command::Raw(args) => raw::run(&args),
         cli::Command::Trace(args) => trace::run(&args),
@@ -77,5 +79,10 @@ pub fn run() -> ExitCode {
         cli::Command::DoctorProbe(args) => doctor::run_child(&args),
         cli::Command::DoctorFabric(args) => doctor::run_fabric(&args),
         cli::Command::PerfRank(args) => perf::run_rank(&args),
+    };
+    if out::is_cut() {
+        out::error_line("ofi: standard output could not be written: something of it is lost");
+        return ExitCode::FAILURE;
     }
+    code
 }

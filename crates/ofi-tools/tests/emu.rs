@@ -117,6 +117,36 @@ fn what_cannot_be_run_is_status_2_and_says_why() {
     }
 }
 
+/// With the binary alone a user finds every rule, and every example of the list is one that is taken.
+#[test]
+fn rules_and_shapes_are_listed_and_what_is_listed_works() {
+    let ran = emu(&["--help-rules"]);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let listed = text(&ran.stdout);
+    let examples: Vec<&str> = listed
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("example: "))
+        .collect();
+    assert!(examples.len() > 15, "{listed}");
+    let plan = examples.join("; ");
+    let ran = emu(&["--plan", &plan, "--", "sh", "-c", "echo $EFA_EMU_PLAN"]);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    assert!(text(&ran.stderr).contains(&plan), "{ran:?}");
+    let ran = emu(&["--help-shapes"]);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let shapes = text(&ran.stdout)
+        .lines()
+        .skip(1)
+        .take_while(|line| !line.is_empty());
+    let names: Vec<&str> = shapes.filter_map(|line| line.split(' ').next()).collect();
+    assert!(names.contains(&"trn2") && names.len() > 5, "{names:?}");
+    for name in names {
+        let ran = emu(&["--shape", name, "true"]);
+        assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    }
+    assert_eq!(emu(&[]).status.code(), Some(2));
+}
+
 #[test]
 fn a_directory_that_is_asked_for_is_kept() {
     let home = tempfile::tempdir().unwrap();
@@ -125,4 +155,22 @@ fn a_directory_that_is_asked_for_is_kept() {
     assert_eq!(ran.status.code(), Some(0), "{ran:?}");
     let guid = dir.join("root/sys/class/infiniband/rdmap16s25/node_guid");
     assert!(std::fs::read_to_string(guid).unwrap().ends_with(":1000\n"));
+}
+
+/// Statistics that are cut off, or gone, say nothing of the command: its status is what it was.
+#[test]
+fn the_status_is_the_commands_whatever_became_of_its_statistics() {
+    for (then, code) in [("exit 3", 3), ("exit 0", 0)] {
+        for harm in [": > $EFA_EMU_STATS/z.1.efastat", "rm -r $EFA_EMU_STATS"] {
+            let script = format!("{harm}; {then}");
+            let ran = emu(&["--", "sh", "-c", &script]);
+            assert_eq!(ran.status.code(), Some(code), "{ran:?}");
+            assert!(
+                text(&ran.stderr).contains("ofi emu: statistics: "),
+                "{ran:?}"
+            );
+            let ran = emu(&["--strict", "--", "sh", "-c", &script]);
+            assert!(!ran.status.success(), "{ran:?}");
+        }
+    }
 }

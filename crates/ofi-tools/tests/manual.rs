@@ -1,4 +1,4 @@
-//! `ofi man` and `ofi completions`, as people use them.
+//! `ofi man` and `ofi completions`, and what all commands have in common, as people use them.
 #![expect(clippy::unwrap_used, reason = "test code")]
 
 use std::path::Path;
@@ -9,6 +9,34 @@ fn ofi(words: &[&str]) -> Output {
         .args(words)
         .output()
         .unwrap()
+}
+
+#[test]
+fn what_a_full_disk_does_not_take_is_a_failure() {
+    for words in [
+        &["completions", "bash"][..],
+        &["emu", "--help-shapes"],
+        &["explain", "OFI-E0501"],
+    ] {
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let mut ofi = Command::new(env!("CARGO_BIN_EXE_ofi"));
+        let ran = ofi.args(words).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(
+            !ran.status.success() && said.contains("standard output"),
+            "{words:?}: {ran:?}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_option_of_emu_is_no_command() {
+    let ran = ofi(&["emu", "--shpae", "p5", "--", "true"]);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(
+        ran.status.code() == Some(2) && said.contains("no option --shpae"),
+        "{ran:?}"
+    );
 }
 
 #[test]

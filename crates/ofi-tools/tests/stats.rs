@@ -207,10 +207,11 @@ fn prometheus_can_read_it() {
             value.parse::<u64>().unwrap();
         }
     }
-    let pid = std::process::id();
+    let (pid, file) = (std::process::id(), dir.path().join("ofi-live.stats"));
     let rail = format!(
-        "ofi_nccl_rail_sent_bytes_total{{device=\"rdmap0s6\",port=\"1\",ofi_device=\"0\",rail=\"0\",pid=\"{pid}\",\
-         plugin=\"libnccom-net.so\",protocol=\"RDMA\"}} 5000"
+        "ofi_nccl_rail_sent_bytes_total{{device=\"rdmap0s6\",port=\"1\",ofi_device=\"0\",rail=\"0\",\
+         host=\"node\\\"1\\\\\",pid=\"{pid}\",plugin=\"libnccom-net.so\",protocol=\"RDMA\",file=\"{}\"}} 5000",
+        file.display()
     );
     let page = text(&printed.stdout);
     assert!(page.lines().any(|line| line == rail), "{page}");
@@ -229,6 +230,94 @@ fn prometheus_can_read_it() {
         ["1", "0", "1"],
         "elsewhere, ended, live; the dead are no part of a scrape"
     );
+}
+
+/// A scraper refuses a page on which a series comes twice: lives of one process, hosts with one number or one
+/// name, counters whose names differ where a metric's cannot, files that name one thing twice.
+#[test]
+fn no_series_comes_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    four(dir.path());
+    for life in 1..=12 {
+        let mut made = Made::new();
+        made.set(HeadAt::State as usize, State::Ended as u64);
+        made.write(dir.path(), &format!("life.{life}"));
+    }
+    let mut other = Made::new();
+    other.set(HeadAt::PidNamespace as usize, 1);
+    other.text::<8>(HeadAt::Host as usize, "node2");
+    other.write(dir.path(), "of-node2");
+    let mut twice = Made::new();
+    for (counter, name) in [
+        (1, "rx-drops"),
+        (2, "rx_drops"),
+        (3, "rx.drops"),
+        (4, "rx-drops"),
+    ] {
+        twice.text::<4>(hw_word(0, counter), name);
+    }
+    for slot in 1..4 {
+        twice.set(rail_word(slot, RailAt::Used), 1);
+        twice.text::<6>(rail_word(slot, RailAt::Nic), "rdmap0s6");
+        for (at, value) in [(CommAt::First, 1), (CommAt::Last, 1), (CommAt::Id, 6)] {
+            twice.set(comm_word(slot, at), value);
+        }
+        twice.text::<8>(comm_word(slot, CommAt::Peer), "10.0.0.2:5");
+    }
+    twice.write(dir.path(), "twice");
+    let page = ofi(&["stats", "--prometheus"], dir.path());
+    let page = text(&page.stdout);
+    let mut known = std::collections::BTreeSet::new();
+    let samples = page.lines().filter(|line| !line.starts_with('#'));
+    for line in samples {
+        let (series, _) = line.rsplit_once(' ').unwrap();
+        assert!(known.insert(series), "{series} comes twice");
+    }
+    let ups = known.iter().filter(|s| s.starts_with("ofi_nccl_up{"));
+    assert_eq!(ups.count(), 17, "each life, and none of the dead");
+    let drops = known.iter().filter(|s| s.contains("hw_rx_drops_total"));
+    assert_eq!(drops.count(), 3, "{page}");
+}
+
+/// A NIC whose driver was loaded anew counts from 0: that is no number near 2^64.
+#[test]
+fn a_counter_that_began_again_is_no_huge_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut made = Made::new();
+    made.set(hw_word(0, 0) + 5, 7);
+    made.write(dir.path(), "live");
+    for words in [
+        &["stats"][..],
+        &["stats", "--prometheus"],
+        &["stats", "--json"],
+    ] {
+        let output = ofi(words, dir.path());
+        let said = text(&output.stdout);
+        assert!(!said.contains("184467"), "{said}");
+        assert!(said.contains("retrans_bytes"), "{said}");
+    }
+    let object = json(&ofi(&["stats", "--json"], dir.path()));
+    assert_eq!(object["processes"][0]["rails"][0]["hw"]["retrans_bytes"], 7);
+}
+
+/// Links, pipes and directories with the name of a file of counters are none, in a directory that others write
+/// to; a pipe that is named is refused, and not waited for.
+#[test]
+fn what_others_put_among_the_files_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = Made::new().write(elsewhere.path(), "far");
+    std::os::unix::fs::symlink(&file, dir.path().join("ofi-link.stats")).unwrap();
+    std::fs::create_dir(dir.path().join("ofi-dir.stats")).unwrap();
+    let pipe = dir.path().join("ofi-pipe.stats");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let object = ofi(&["stats", "--json"], dir.path());
+    assert_eq!(object.status.code(), Some(0), "{object:?}");
+    assert_eq!(json(&object)["processes"].as_array().unwrap().len(), 0);
+    let named = ofi(&["stats"], &pipe);
+    assert_eq!(named.status.code(), Some(1), "{named:?}");
+    assert!(text(&named.stderr).contains("no file"), "{named:?}");
 }
 
 /// What a NIC counts goes on while its process lives: read below the root that is given, and never outside.

@@ -218,3 +218,43 @@ fn the_root_of_the_plugins_is_the_default() {
     assert_eq!(said(&by_variable), said(&by_option));
     assert_eq!(said(&by_variable).lines().count(), 4);
 }
+
+/// As many functions as a file may have: what looks at each for each would take minutes.
+#[test]
+fn a_large_file_takes_no_time_in_the_square_of_its_size() {
+    const MANY: u32 = 60_000;
+    // Lines end within elements: between them they would be nodes too, of which a file has no more.
+    let file = |first: u32| {
+        let functions: String = (first..first + MANY)
+            .map(|n| {
+                let (domain, bus, slot) = (n >> 12, n >> 5 & 0x7f, n & 0x1f);
+                format!("<pci busid=\"{domain:04x}:{bus:02x}:{slot:02x}.0\"\nclass=\"0x030200\"/>")
+            })
+            .collect();
+        format!("<system version=\"1\"><cpu numaid=\"0\">{functions}</cpu></system>")
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+    fs::write(&one, file(0)).unwrap();
+    fs::write(&other, file(MANY / 2)).unwrap();
+    let start = std::time::Instant::now();
+    let ran = topo(&["validate"], &[("", &other), ("--from", &one)]);
+    let lines = String::from_utf8(ran.stdout).unwrap();
+    let missing = lines
+        .lines()
+        .filter(|line| line.contains("this host has no"));
+    assert_eq!((ran.status.code(), missing.count()), (Some(1), 30_000));
+    assert!(
+        lines.contains(&format!("line {MANY}, <pci>: this host has no")),
+        "{}",
+        &lines[..200]
+    );
+    let ran = topo(&["diff"], &[("", &other), ("--from", &one)]);
+    let lines = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(
+        (ran.status.code(), lines.lines().count()),
+        (Some(1), 60_000)
+    );
+    // In the square it is minutes on any machine, and seconds else.
+    assert!(start.elapsed().as_secs() < 100, "{:?}", start.elapsed());
+}

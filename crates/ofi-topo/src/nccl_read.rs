@@ -153,12 +153,12 @@ pub fn faults(text: &str, host: Option<&Tree>) -> Result<Vec<Fault>, TopoError> 
         faults.push(Fault::Misread(crowd()));
     }
     let mut seen = BTreeSet::new();
+    let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
     for (node, ..) in elements.iter().rev() {
         let name = node.tag_name().name();
-        let place = format!(
-            "line {}, <{name}>",
-            document.text_pos_at(node.range().start).row
-        );
+        // The document's own answer counts the lines from the beginning each time.
+        let line = ends.partition_point(|end| *end < node.range().start) + 1;
+        let place = format!("line {line}, <{name}>");
         for what in sizes(*node).into_iter().chain(contents(*node, host)) {
             faults.push(what.at(&place));
         }

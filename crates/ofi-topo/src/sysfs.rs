@@ -64,6 +64,14 @@ impl Sysfs {
         }
     }
 
+    /// The first line, without blanks around it, of a small file of the host, by its place below the root:
+    /// `proc/sys/kernel/osrelease`. `None` where there is no such plain file inside the root.
+    #[must_use]
+    pub fn line(&self, file: &str) -> Option<String> {
+        let path = self.root.join(file.trim_start_matches('/'));
+        self.first_line("a file of the host", &path).ok()
+    }
+
     /// What `/sys/class/net/<interface>/<attribute>` says of an IP interface, for example its `speed` in Mb/s
     /// (-1: nobody knows) or its `flags` in hex; `None` where it says nothing.
     #[must_use]

@@ -86,6 +86,8 @@ pub(crate) enum Node {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     functions: Vec<PciFunction>,
+    /// Where each is in that order.
+    places: BTreeMap<PciAddress, usize>,
     /// NUMA node to package.
     packages: BTreeMap<u32, u32>,
     /// NUMA node of each root bus: that of the first function on it, as hwloc has it.
@@ -127,7 +129,9 @@ impl Tree {
             (numa.is_none(), package, numa, root)
         };
         functions.sort_by_key(place);
+        let addresses = functions.iter().map(|function| function.address);
         Self {
+            places: addresses.zip(0..).collect(),
             functions,
             packages,
             roots,
@@ -150,12 +154,10 @@ impl Tree {
     /// The function at an address.
     ///
     /// # Costs
-    /// A linear scan.
+    /// O(log n).
     #[must_use]
     pub fn find(&self, address: PciAddress) -> Option<&PciFunction> {
-        self.functions
-            .iter()
-            .find(|function| function.address == address)
+        self.functions.get(*self.places.get(&address)?)
     }
 
     /// The package of a NUMA node, where it is known.

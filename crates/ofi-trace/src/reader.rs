@@ -48,13 +48,18 @@ impl<'a> Reader<'a> {
     /// [`TraceError::NotATrace`], [`TraceError::Version`], [`TraceError::CutHeader`].
     pub fn open(bytes: &'a [u8]) -> Result<(Header, Self), TraceError> {
         let (header, records) = Header::decode(bytes)?;
-        let reader = Self {
+        Ok((header, Self::of_records(records)))
+    }
+
+    /// Reads records without the head of a file: those of a [`crate::Ring`].
+    #[must_use]
+    pub const fn of_records(records: &'a [u8]) -> Self {
+        Self {
             records,
             at: 0,
             unknown: 0,
             cut: false,
-        };
-        Ok((header, reader))
+        }
     }
 
     /// Records passed so far that this reader does not know.

@@ -62,22 +62,25 @@ impl Log for CLogger {
     }
 }
 
-/// NUL-terminated, without a NUL or newline inside, bounded.
+/// NUL-terminated, without a NUL, a newline or another control character inside, bounded. Names of devices
+/// and values of variables may be in it.
 fn c_string(text: &str) -> CString {
     let cut = text
         .char_indices()
         .nth(TEXT_BYTES_MAX / 4)
         .map_or(text.len(), |(at, _)| at);
     let (kept, rest) = text.split_at(cut);
-    let mut bytes: Vec<u8> = kept
-        .bytes()
-        .map(|b| if b == 0 || b == b'\n' { b' ' } else { b })
-        .collect();
+    let printable = |c: char| match c {
+        '\0' | '\n' => ' ',
+        c if c.is_control() => '?',
+        c => c,
+    };
+    let mut shown: String = kept.chars().map(printable).collect();
     if !rest.is_empty() {
-        bytes.extend_from_slice(b"..");
+        shown.push_str("..");
     }
     // No NUL is left; an empty string is what remains if there were.
-    CString::new(bytes).unwrap_or_default()
+    CString::new(shown).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -94,9 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn strings_for_c_have_no_nul_or_newline_and_an_end() {
+    fn strings_for_c_have_nothing_but_text_and_an_end() {
         assert_eq!(c_string("a\0b\nc").to_bytes(), b"a b c");
         assert_eq!(c_string("%s %n").to_bytes(), b"%s %n");
+        assert_eq!(c_string("\u{1b}[31m\u{9b}\t").to_bytes(), b"?[31m??");
         let long = c_string(&"\u{e9}".repeat(100_000));
         assert!(long.as_bytes().len() < 4010 && long.as_bytes().ends_with(b".."));
         assert_eq!(

@@ -5,7 +5,7 @@
 use core::ffi::{CStr, c_int};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{Seek as _, Write as _};
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -29,7 +29,7 @@ pub(crate) fn publish(text: &str, log: &dyn Log) {
     if let Some(theirs) = set.filter(is_theirs) {
         info(log, Subsys::Init, || {
             let theirs = theirs.to_string_lossy();
-            format!("{VARIABLE} is set to {theirs} and left so: NCCL gets no file of ours")
+            format!("{VARIABLE} is set to {theirs:?} and left so: NCCL gets no file of ours")
         });
         return;
     }
@@ -61,10 +61,21 @@ fn is_ours(value: &OsStr, published: Option<&File>) -> bool {
     published.is_some_and(|file| *value == *path_of(file))
 }
 
-/// The variable of a parent that closed its files when it started this program.
+/// The variable of a parent that closed its files when it started this program, which has none or another
+/// one of that number now. What is a topology all the same may be its user's.
 fn is_stale(value: &OsStr) -> bool {
     let path = Path::new(value);
-    path.starts_with("/proc/self/fd") && std::fs::symlink_metadata(path).is_err()
+    path.starts_with("/proc/self/fd") && !is_markup(path).unwrap_or(false)
+}
+
+/// Whether it is a file that begins as XML does. A pipe is not waited for.
+fn is_markup(path: &Path) -> std::io::Result<bool> {
+    if !path.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut start = [0; 1];
+    File::open(path)?.read_exact(&mut start)?;
+    Ok(start == *b"<")
 }
 
 fn path_of(file: &File) -> String {
@@ -92,8 +103,9 @@ fn rewrite(mut file: File, text: &str) -> std::io::Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{VARIABLE, publish};
+    use super::{VARIABLE, in_memory, publish, rewrite};
     use ofi_net::log::NoLog;
+    use std::os::fd::AsRawFd as _;
 
     fn value() -> Option<String> {
         std::env::var(VARIABLE).ok()
@@ -128,6 +140,22 @@ mod tests {
         // SAFETY: as above.
         unsafe { std::env::set_var(VARIABLE, "/proc/self/fd/987654") };
         publish("<system>\n", &NoLog);
-        assert_eq!(value(), Some(path));
+        assert_eq!(value().as_ref(), Some(&path));
+
+        // The number is that of another file of this program: one of no topology, a pipe, and one of a user's.
+        let read = |name: &str| std::fs::File::open(name).unwrap();
+        let (pipe, _writer) = std::io::pipe().unwrap();
+        let theirs = rewrite(in_memory().unwrap(), "<system version=\"1\"/>").unwrap();
+        for (fd, is_kept) in [
+            (read("/proc/self/status").as_raw_fd(), false),
+            (pipe.as_raw_fd(), false),
+            (theirs.as_raw_fd(), true),
+        ] {
+            let set = format!("/proc/self/fd/{fd}");
+            // SAFETY: as above.
+            unsafe { std::env::set_var(VARIABLE, &set) };
+            publish("<system>\n", &NoLog);
+            assert_eq!(value(), Some(if is_kept { set } else { path.clone() }));
+        }
     }
 }

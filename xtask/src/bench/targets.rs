@@ -2,6 +2,7 @@
 //! docs/hot-path.md.
 
 use super::chart::number;
+use super::rails;
 use super::raw::{ASKS, CARRIERS, RAILS, file_name};
 use super::results::{Point, Results};
 use crate::hot;
@@ -64,6 +65,7 @@ pub(super) fn all(here: &Workspace, results: &Results) -> Vec<Target> {
     targets.extend(times(results));
     targets.extend(memory(results));
     targets.extend(end_to_end(results));
+    targets.extend(several_rails(results));
     targets
 }
 
@@ -206,6 +208,9 @@ fn times(results: &Results) -> Vec<Target> {
     ]
 }
 
+/// What the bench of ofi-net calls it.
+const QUERIES: &str = "fi_getinfo of init and 500 getProperties";
+
 fn memory(results: &Results) -> Vec<Target> {
     let rails = [1, 4].map(|rails| {
         let above = first_connection(results, rails);
@@ -220,6 +225,12 @@ fn memory(results: &Results) -> Vec<Target> {
         Aim::AtMost(10.0),
         "KiB",
         each.map(|bytes| bytes / 1024.0),
+    ));
+    targets.push(target(
+        "start-up: `fi_getinfo` of init and 500 getProperties",
+        Aim::AtMost(2.0),
+        "calls",
+        results.fact("memory", QUERIES),
     ));
     targets
 }
@@ -263,6 +274,14 @@ fn end_to_end(results: &Results) -> Vec<Target> {
     targets
 }
 
+fn several_rails(results: &Results) -> [Target; 2] {
+    let row = |fact, aim| target(fact, aim, "times", results.fact(rails::BOARD, fact));
+    [
+        row(rails::GAIN, Aim::AtLeast(3.9)),
+        row(rails::UNEVEN, Aim::AtMost(1.02)),
+    ]
+}
+
 fn plural(count: u32) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
@@ -275,7 +294,7 @@ pub(super) fn share(point: &Point<'_>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Aim, RATIOS, target};
+    use super::{Aim, QUERIES, RATIOS, target};
 
     #[test]
     fn a_target_is_met_or_not_or_not_measured() {
@@ -303,5 +322,7 @@ mod tests {
             let start = group.split([',', ' ']).next().unwrap();
             assert!(sources.contains(start), "{group}");
         }
+        let memory = include_str!("../../../crates/ofi-net/benches/memory.rs");
+        assert!(memory.contains(&format!("\"{QUERIES}\"")), "{QUERIES}");
     }
 }

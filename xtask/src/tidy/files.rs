@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 const SKIPPED_DIRS: [&str; 5] = ["target", ".git", ".deps", "corpus", "artifacts"];
 
 /// Files that are looked at, by what follows the last dot of their names.
-const EXTENSIONS: [&str; 11] = [
+const EXTENSIONS: [&str; 12] = [
     "rs",
     "md",
     "toml",
@@ -20,6 +20,7 @@ const EXTENSIONS: [&str; 11] = [
     "yml",
     "json",
     "svg",
+    "csv",
     crate::traps::EXTENSION,
 ];
 

@@ -9,11 +9,12 @@ use ofi_sys::consts as c;
 
 use super::fit::{Fitted, fit};
 use super::nic;
-use super::profile::{Flavor, Profile};
+use super::profile::{CQS, ENDPOINTS, Flavor, Profile};
 use super::wanted::Wanted;
 use crate::engine::address::LEN;
 use crate::engine::nic::Nic;
 use crate::engine::process::Process;
+use crate::mem::layout::REGIONS;
 
 /// Bytes of an immediate.
 pub(crate) const CQ_DATA_SIZE: usize = 4;
@@ -177,16 +178,16 @@ impl Answer<'_> {
         domain.mr_mode = self.fitted.mr_mode;
         domain.mr_key_size = KEY_SIZE;
         domain.cq_data_size = CQ_DATA_SIZE;
-        domain.cq_cnt = 512;
-        domain.ep_cnt = 256;
-        domain.tx_ctx_cnt = 256;
-        domain.rx_ctx_cnt = 256;
+        domain.cq_cnt = CQS;
+        domain.ep_cnt = ENDPOINTS;
+        domain.tx_ctx_cnt = ENDPOINTS;
+        domain.rx_ctx_cnt = ENDPOINTS;
         domain.max_ep_tx_ctx = 1;
         domain.max_ep_rx_ctx = 1;
         domain.mr_iov_limit = 1;
         domain.caps = super::profile::SECONDARY;
         domain.mode = self.fitted.mode & !c::FI_CONTEXT2;
-        domain.mr_cnt = 1 << 18;
+        domain.mr_cnt = REGIONS;
         domain.max_err_data = super::super::fi::ERROR_TEXT_MAX;
         domain.tclass = self.fitted.tclass[1];
     }

@@ -95,7 +95,7 @@ pub(crate) fn fit(profile: &Profile, wanted: Option<&Wanted>) -> Option<Fitted> 
 }
 
 /// What was asked for, with what that implies. Device memory is there for who asks for it only.
-fn answered_caps(offered: u64, wanted: u64) -> u64 {
+pub(crate) fn answered_caps(offered: u64, wanted: u64) -> u64 {
     if wanted & !SECONDARY == 0 {
         return offered & !c::FI_HMEM;
     }
@@ -189,6 +189,8 @@ fn fits_transmit(profile: &Profile, wanted: &Wanted) -> bool {
         tx.caps & !profile.caps == 0
             && tx.op_flags & !profile.op_flags == 0
             && tx.msg_order & !profile.msg_order == 0
+            // Operations complete in any order.
+            && tx.comp_order == 0
             && tx.inject_size <= profile.inject_size
             && tx.size <= profile.tx_size
             && tx.iov_limit <= profile.iov_limit
@@ -201,6 +203,7 @@ fn fits_receive(profile: &Profile, wanted: &Wanted) -> bool {
         rx.caps & !profile.caps == 0
             && rx.op_flags & !c::FI_COMPLETION == 0
             && rx.msg_order & !profile.msg_order == 0
+            && rx.comp_order == 0
             && rx.size <= profile.rx_size
             && rx.iov_limit <= profile.iov_limit
             && rx.total_buffered_recv == 0

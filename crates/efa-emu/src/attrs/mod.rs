@@ -15,6 +15,6 @@ mod profile;
 mod wanted;
 
 pub(crate) use entry::{Allocate, domain_name, list};
-pub(crate) use fit::is_offered;
-pub(crate) use profile::{Flavor, Profile, RMA_MAX};
+pub(crate) use fit::{answered_caps, is_offered};
+pub(crate) use profile::{CQS, ENDPOINTS, Flavor, Profile};
 pub(crate) use wanted::Wanted;

@@ -6,10 +6,15 @@ use ofi_sys::bindings as b;
 use ofi_sys::consts as c;
 
 use crate::config::Config;
+use crate::engine::endpoint::RNR_FOR_EVER;
 use crate::generation::Generation;
 
 /// Longest write or read, in bytes: what the device does in one operation.
 pub(crate) const RMA_MAX: usize = 1 << 30;
+/// Completion queues of a domain, as its attributes say.
+pub(crate) const CQS: usize = 512;
+/// Endpoints of a domain, as its attributes say; each has a context to send and one to receive.
+pub(crate) const ENDPOINTS: usize = 256;
 /// Longest message of the device, in bytes.
 const MTU: usize = 8928;
 
@@ -45,6 +50,8 @@ pub(crate) struct Profile {
     pub(crate) max_rma: usize,
     pub(crate) inject_msg: usize,
     pub(crate) inject_rma: usize,
+    /// Times that the device asks a receiver again that is not ready.
+    pub(crate) rnr_retry: usize,
 }
 
 /// Capabilities that need no asking for.
@@ -114,6 +121,7 @@ impl Profile {
             max_rma: usize::MAX,
             inject_msg: 4096,
             inject_rma: 32,
+            rnr_retry: 3,
         };
         let mut profile = match flavor {
             Flavor::Rdm => rdm,
@@ -135,6 +143,7 @@ impl Profile {
                 max_rma: RMA_MAX,
                 inject_msg: 32,
                 inject_rma: 32,
+                rnr_retry: RNR_FOR_EVER,
                 ..rdm
             },
         };

@@ -11,6 +11,7 @@ use std::panic::catch_unwind;
 
 use super::endpoint::Ep;
 use super::locked;
+use crate::plan::Code;
 
 /// Whether an endpoint is broken.
 #[derive(Debug, Default)]
@@ -51,10 +52,12 @@ impl Ep {
         // Peers get no answer any more.
         self.shared().enabled.store(0, Ordering::Release);
         // Each by itself: what broke it may break one of these as well.
-        let _told = caught(|| self.flush_operations(bound));
+        let _told = caught(|| self.flush_operations(bound, Code::FLUSHED));
         let _told = caught(|| {
             let _one = locked(&self.receiving);
-            self.flush_posted(bound);
+            // Without it if a peer is stopped who has it: this place is not used again.
+            let _held = self.shared().lock.acquire(self.domain.process.user());
+            self.flush_posted(bound, Code::FLUSHED, |told| bound.rx.flush(told));
         });
         // Last: who waits for it finds all of them ended.
         self.pending.store(0, Ordering::Release);
@@ -83,11 +86,12 @@ mod tests {
     use std::sync::Arc;
     use std::time::Instant;
 
+    use ofi_sys::consts as c;
     use ofi_sys::errno as e;
 
     use crate::attrs::Flavor;
     use crate::engine::domain::Domain;
-    use crate::engine::endpoint::{Ep, Limits, RNR_FOR_EVER, Setup};
+    use crate::engine::endpoint::{Ep, Limits, RNR_FOR_EVER, Setup, Sizes};
     use crate::engine::locked;
     use crate::engine::op::{Course, IOV, Kind, Local, Op, Remote, State};
     use crate::engine::post::Request;
@@ -109,12 +113,20 @@ mod tests {
     fn open(process: &'static Process) -> Open {
         let nic = process.nics().first().expect("a NIC");
         let domain = Arc::new(Domain::new(process, nic, Flavor::Rdm));
-        let queue = Arc::new(Queue::new(Arc::clone(&domain), 64));
+        let queue = Arc::new(Queue::new(Arc::clone(&domain), 64).expect("a place"));
         let vector = Arc::new(Vector::new(Arc::clone(&domain)));
+        let sizes = Sizes {
+            max_msg: 4096,
+            max_rma: 4096,
+            inject_msg: 0,
+            inject_rma: 0,
+        };
         let limits = Limits {
             tx_size: 16,
             rx_size: 16,
-            iov: IOV,
+            iov: [IOV; 2],
+            sizes,
+            caps: c::FI_MSG | c::FI_TAGGED,
             ordered: true,
             tx_op_flags: 0,
         };
@@ -123,11 +135,9 @@ mod tests {
             rx: Some(Arc::clone(&queue)),
             vector: Some(Arc::clone(&vector)),
             rnr_retry: RNR_FOR_EVER,
-            max_msg: 4096,
-            max_rma: 4096,
-            inject_msg: 0,
-            inject_rma: 0,
+            sizes,
             unsolicited: true,
+            device_rdma: true,
             shared_memory: true,
             homogeneous: false,
         };
@@ -175,6 +185,7 @@ mod tests {
                 len: 1,
                 remote: Remote::default(),
                 target: self.vector.target(self.own).expect("known"),
+                until_delivered: false,
                 more: false,
                 course: Course::default(),
                 state: State::default(),

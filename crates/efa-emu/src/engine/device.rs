@@ -78,6 +78,9 @@ fn run(process: &'static Process, stop: &AtomicBool) {
         let endpoints: Vec<Arc<Ep>> = locked(&process.endpoints).clone();
         for endpoint in endpoints {
             endpoint.progress();
+            if let Some(bound) = endpoint.bound() {
+                bound.rx.relieve();
+            }
         }
         process.serve();
     }

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::nic::Nic;
 use super::process::Process;
-use crate::attrs::Flavor;
+use crate::attrs::{CQS, ENDPOINTS, Flavor};
 use crate::mem::regions::Spec;
 
 /// A domain.
@@ -17,13 +17,35 @@ pub(crate) struct Domain {
     pub(crate) number: u32,
     /// Objects that must be closed before.
     pub(crate) users: AtomicUsize,
+    /// Of those, endpoints and completion queues, of which there can be so many.
+    pub(super) endpoints: Places<ENDPOINTS>,
+    pub(super) cqs: Places<CQS>,
+}
+
+/// Objects that are open, of which there are at most so many.
+#[derive(Debug, Default)]
+pub(super) struct Places<const MOST: usize>(AtomicUsize);
+
+impl<const MOST: usize> Places<MOST> {
+    /// Counts one in; `None` if there are no more.
+    pub(super) fn take(&self) -> Option<()> {
+        let more = |open: usize| (open < MOST).then_some(open + 1);
+        let counted = (self.0).fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        counted.ok().map(drop)
+    }
+
+    /// Counts one out.
+    pub(super) fn give_back(&self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// A registered region.
 #[derive(Debug)]
 pub(crate) struct Region {
     pub(crate) key: u32,
-    pub(crate) len: u64,
+    /// As it was named: address and length.
+    memory: (u64, u64),
 }
 
 impl Domain {
@@ -35,6 +57,8 @@ impl Domain {
             flavor,
             number: process.number(),
             users: AtomicUsize::new(0),
+            endpoints: Places::default(),
+            cqs: Places::default(),
         }
     }
 
@@ -49,7 +73,7 @@ impl Domain {
         access: u64,
         shift: u64,
     ) -> Result<Region, i32> {
-        let revoke_after = self.nic.register(self.process, len)?;
+        let revoke_after = self.nic.register(self.process, (base, len))?;
         let spec = Spec {
             base: base.wrapping_add(shift),
             len,
@@ -60,10 +84,13 @@ impl Domain {
         };
         let key = self.process.keys().register(self.process.segment(), &spec);
         let Some(key) = key else {
-            self.nic.deregister(self.process, len);
+            self.nic.deregister(self.process, (base, len));
             return Err(libc::ENOMEM);
         };
-        Ok(Region { key, len })
+        Ok(Region {
+            key,
+            memory: (base, len),
+        })
     }
 
     /// Takes a region back; waits for operations that are using it now.
@@ -71,7 +98,7 @@ impl Domain {
         self.process
             .keys()
             .close(self.process.segment(), region.key);
-        self.nic.deregister(self.process, region.len);
+        self.nic.deregister(self.process, region.memory);
     }
 }
 

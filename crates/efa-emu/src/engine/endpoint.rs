@@ -15,7 +15,7 @@ use super::queue::{Completion, Queue, failure};
 use super::vector::Vector;
 use super::{device, locked};
 use crate::attrs::Flavor;
-use crate::mem::events::{self, Happened};
+use crate::mem::events::Happened;
 use crate::mem::layout::{Endpoint, flags};
 use crate::mem::receives::{self, Queue as Receives};
 use crate::mem::room::reserve;
@@ -56,11 +56,25 @@ pub(crate) struct Ep {
 pub(crate) struct Limits {
     pub(crate) tx_size: usize,
     pub(crate) rx_size: usize,
-    pub(crate) iov: usize,
+    /// Pieces of what is sent, and of what is received.
+    pub(crate) iov: [usize; 2],
+    /// The most that options can ask for.
+    pub(crate) sizes: Sizes,
+    /// What it was asked to do (fi_getinfo(3): of primary capabilities only that).
+    pub(crate) caps: u64,
     /// Sends to one peer are received in order.
     pub(crate) ordered: bool,
     /// Flags of operations that have no flags of their own.
     pub(crate) tx_op_flags: u64,
+}
+
+/// Bytes that operations can have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) max_msg: usize,
+    pub(crate) max_rma: usize,
+    pub(crate) inject_msg: usize,
+    pub(crate) inject_rma: usize,
 }
 
 /// What can be changed until it is enabled.
@@ -71,11 +85,10 @@ pub(crate) struct Setup {
     pub(crate) vector: Option<Arc<Vector>>,
     /// Receiver-not-ready retries.
     pub(crate) rnr_retry: usize,
-    pub(crate) max_msg: usize,
-    pub(crate) max_rma: usize,
-    pub(crate) inject_msg: usize,
-    pub(crate) inject_rma: usize,
+    pub(crate) sizes: Sizes,
     pub(crate) unsolicited: bool,
+    /// Reads and writes are the device's, not made of messages. Bytes and errors are the same either way.
+    pub(crate) device_rdma: bool,
     pub(crate) shared_memory: bool,
     pub(crate) homogeneous: bool,
 }
@@ -92,10 +105,14 @@ pub(crate) struct Bound {
 }
 
 impl Ep {
-    /// A new endpoint with its address. `None` if the process has too many.
+    /// A new endpoint with its address. `None` if the domain, or the process, has as many as it can.
     pub(crate) fn new(domain: Arc<Domain>, limits: Limits, setup: Setup) -> Option<Self> {
         let process = domain.process;
-        let slot = process.take_slot()?;
+        domain.endpoints.take()?;
+        let Some(slot) = process.take_slot() else {
+            domain.endpoints.give_back();
+            return None;
+        };
         let random = mapping::random().unwrap_or_else(|_| process.now_ns());
         domain.users.fetch_add(1, Ordering::Relaxed);
         let stats = domain.nic.stats(process);
@@ -124,6 +141,11 @@ impl Ep {
     /// What peers see of it.
     pub(crate) fn shared(&self) -> &Endpoint {
         &self.domain.process.segment().endpoints[self.slot]
+    }
+
+    /// The number of its queue pair.
+    pub(super) fn slot(&self) -> usize {
+        self.slot
     }
 
     pub(crate) fn is_direct(&self) -> bool {
@@ -158,7 +180,7 @@ impl Ep {
         let rx = setup.rx.clone().ok_or(e::FI_ENOCQ)?;
         let vector = setup.vector.clone().ok_or(e::FI_ENOAV)?;
         // What peers did waits in the segment until it is read.
-        let capacity = rx.capacity.min(crate::mem::layout::EVENTS);
+        let queue = rx.share()?;
         let unsolicited = setup.unsolicited || !self.is_direct();
         let number = vector.number;
         let bound = Bound {
@@ -175,11 +197,7 @@ impl Ep {
         receives::reset(shared, self.limits.rx_size);
         // What it will touch: there may be no room in the directory later. Tagged receives: see there.
         receives::make_room(shared, Receives::Untagged).map_err(|_| e::FI_ENOMEM)?;
-        events::make_room(shared, 0).map_err(|_| e::FI_ENOMEM)?;
-        shared.event_head.store(0, Ordering::Relaxed);
-        shared.event_tail.store(0, Ordering::Relaxed);
-        let capacity = u32::try_from(capacity).unwrap_or(1);
-        shared.event_capacity.store(capacity, Ordering::Relaxed);
+        shared.queue.store(queue, Ordering::Relaxed);
         shared.qkey.store(self.qkey, Ordering::Relaxed);
         let nic = u32::from(self.domain.nic.number());
         shared.nic.store(nic, Ordering::Relaxed);
@@ -197,9 +215,9 @@ impl Ep {
         Ok(())
     }
 
-    /// A receive, or an unsolicited write, was read.
+    /// What a peer did was read: a receive may be over with it.
     pub(super) fn count_received(&self, happened: &Happened) {
-        if happened.flags & c::FI_RECV == 0 && happened.context == 0 {
+        if !happened.ends_receive {
             return;
         }
         self.receive_ended();
@@ -215,19 +233,27 @@ impl Ep {
         let mut is_in_use = false;
         if let Some(bound) = self.bound() {
             is_in_use = self.leave();
+            bound.rx.take_all();
+            if is_in_use {
+                bound.rx.keep_ring();
+            }
             self.is_enabled.store(false, Ordering::Release);
-            // From here on nobody else reads its events.
             bound.tx.detach(self);
             bound.rx.detach(self);
-            self.flush_receives(bound);
-            self.flush_operations(bound);
+            // Of a NIC that is lost with what is said to come of that, of others as any close ends it.
+            let lost = self.domain.nic.silence().flatten();
+            let code = lost.unwrap_or(Code::FLUSHED);
+            self.flush_receives(bound, code);
+            self.flush_operations(bound, code);
         }
         // Nobody else gets a place in which somebody still is who is stopped.
         if !is_in_use {
+            self.give_room_back();
             process.return_slot(self.slot);
         }
         let stats = self.domain.nic.stats(process);
         stats.endpoints.fetch_sub(1, Ordering::Relaxed);
+        self.domain.endpoints.give_back();
         self.domain.users.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -240,13 +266,15 @@ impl Ep {
         let since = Instant::now();
         let mut is_cleared = false;
         loop {
+            // What is being delivered is, and told, before.
+            let one = locked(&self.receiving);
             let held = shared.lock.acquire(process.user());
             if held.is_some() && !is_cleared {
                 unexpected::clear(process.segment(), shared);
                 is_cleared = true;
             }
             let in_use = held.is_none() || receives::restore(shared);
-            drop(held);
+            drop((held, one));
             if !in_use || since.elapsed() > CLOSE_PATIENCE {
                 return in_use;
             }
@@ -255,21 +283,31 @@ impl Ep {
         }
     }
 
-    fn flush_receives(&self, bound: &Bound) {
+    /// Its place in the segment takes no room until it is somebody's again, but for what is in front of the
+    /// lists: peers that are late look there.
+    fn give_room_back(&self) {
         let shared = self.shared();
-        while let Some(happened) = events::pop(shared) {
-            self.count_received(&happened);
-            let vector = Some(Arc::clone(&bound.vector));
-            bound.rx.push(Completion { happened, vector }, None);
+        if self.bound.get().is_none() {
+            return;
         }
-        self.flush_posted(bound);
+        let Some(_held) = shared.lock.acquire(self.domain.process.user()) else {
+            return;
+        };
+        receives::give_back(shared);
+        unexpected::give_back(shared);
     }
 
-    /// Receives that are posted end, and nothing comes into them.
-    pub(super) fn flush_posted(&self, bound: &Bound) {
+    fn flush_receives(&self, bound: &Bound, code: Code) {
         let shared = self.shared();
         // Without it if a peer is stopped who has it: this place is not used again.
         let _held = shared.lock.acquire(self.domain.process.user());
+        // No error of anybody's.
+        self.flush_posted(bound, code, |completion| bound.rx.flush(completion));
+    }
+
+    /// Receives that are posted end with a code, and nothing comes into them. Under the endpoint's lock.
+    pub(super) fn flush_posted(&self, bound: &Bound, code: Code, tell: impl Fn(Completion)) {
+        let shared = self.shared();
         for (which, kind) in [
             (Receives::Untagged, c::FI_MSG),
             (Receives::Tagged, c::FI_TAGGED),
@@ -279,22 +317,26 @@ impl Ep {
                 let happened = Happened {
                     flags: c::FI_RECV | kind,
                     context: posted.context,
-                    error: failure(Code::FLUSHED),
+                    error: failure(code),
                     ..Happened::default()
                 };
                 let vector = Some(Arc::clone(&bound.vector));
-                bound.rx.flush(Completion { happened, vector });
+                tell(Completion { happened, vector });
             }
         }
     }
 
-    pub(super) fn flush_operations(&self, bound: &Bound) {
+    pub(super) fn flush_operations(&self, bound: &Bound, code: Code) {
         let mut line = locked(&self.line);
         let ops: Vec<Op> = line.drain().collect();
         drop(line);
         for mut op in ops {
             self.give_up(&mut op);
-            self.complete_failed(bound, &op, Code::FLUSHED);
+            match op.state.ended {
+                // It is told as it went.
+                Some(went) => self.ended((bound, None), &op, went, 0),
+                None => self.complete_failed(bound, &op, code),
+            }
         }
     }
 
@@ -329,13 +371,11 @@ impl Ep {
 /// Room for what is in front of the lists.
 fn room_for_heads(shared: &Endpoint) -> io::Result<()> {
     reserve(from_ref(&shared.lock))?;
-    reserve(from_ref(&shared.events_ready))?;
+    reserve(from_ref(&shared.queue))?;
     for queue in &shared.receives {
         reserve(from_ref(&queue.head))?;
         reserve(from_ref(&queue.next))?;
     }
     reserve(from_ref(&shared.unexpected.high))?;
-    reserve(from_ref(&shared.unexpected.serial))?;
-    reserve(from_ref(&shared.event_head))?;
-    reserve(from_ref(&shared.event_tail))
+    reserve(from_ref(&shared.unexpected.serial))
 }

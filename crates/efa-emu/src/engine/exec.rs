@@ -57,7 +57,6 @@ impl Ep {
     /// Takes an operation as far as it goes now.
     pub(super) fn execute(&self, op: &mut Op, now: u64) -> Went {
         match op.course.fault {
-            OpFault::Kill => self.die(),
             OpFault::Lost => return Went::Lost,
             OpFault::Error {
                 code,
@@ -85,10 +84,6 @@ impl Ep {
                 Kind::Write | Kind::Read => self.remote_access(op, &at, now)?,
             }
             op.state.stage = Stage::Tell;
-            if op.course.late_remote_ns > 0 {
-                op.course.not_before = now.saturating_add(op.course.late_remote_ns);
-                return Err(Went::Waits);
-            }
         }
         if op.state.stage == Stage::Tell {
             self.tell(op, &at, now)?;
@@ -165,9 +160,9 @@ impl Ep {
     pub(super) fn not_ready(&self, op: &mut Op, now: u64) -> Went {
         let stats = self.domain.nic.stats(self.domain.process);
         stats.rnr.fetch_add(1, Ordering::Relaxed);
-        let retries = self
-            .bound()
-            .map_or(RNR_FOR_EVER, |bound| bound.setup.rnr_retry);
+        // The software of `efa` queues what the device gives up, and has it try again for ever.
+        let device = self.bound().filter(|_| self.is_direct());
+        let retries = device.map_or(RNR_FOR_EVER, |bound| bound.setup.rnr_retry);
         op.state.refusals = op.state.refusals.saturating_add(1);
         if retries < RNR_FOR_EVER && op.state.refusals as usize > retries {
             return Went::Failed(Code::RECEIVER_NOT_READY);
@@ -179,7 +174,7 @@ impl Ep {
     /// The bytes of a message.
     fn send(&self, op: &mut Op, at: &At<'_>, now: u64) -> Step<()> {
         // One that closes meanwhile has no limit any more: what it has left is flushed.
-        let limit = self.bound().map(|bound| bound.setup.max_msg as u64);
+        let limit = self.bound().map(|bound| bound.setup.sizes.max_msg as u64);
         if limit.is_some_and(|limit| op.len > limit) {
             return Err(Went::Failed(Code::BAD_LENGTH));
         }
@@ -215,10 +210,10 @@ impl Ep {
         let user = self.domain.process.user();
         let held = self.hold(op, at, now)?;
         // Whoever claims must be able to tell.
-        let claim = match events::room(at.endpoint) {
-            0 => None,
-            _ => receives::claim(at.endpoint, Queue::Untagged, 0, user),
-        };
+        let can_tell = events::of(at.segment, at.endpoint).is_some_and(events::has_room);
+        let claim = can_tell
+            .then(|| receives::claim(at.endpoint, Queue::Untagged, 0, user))
+            .flatten();
         drop(held);
         match claim {
             Some(claim) => {
@@ -250,6 +245,7 @@ impl Ep {
             error: failure(code),
             len: 0,
             excess: 0,
+            late_ns: op.course.late_remote_ns,
             ..arrival(&self.sent(op), claim)
         };
         match self.push(op, at, now, &event) {
@@ -274,6 +270,10 @@ impl Ep {
         let Some(_announced) = announced else {
             return Err(Went::Waits);
         };
+        if !op.state.has_used_key {
+            // What fails here never gets to the peer, so it uses nothing there.
+            drop(self.announce_local(op)?);
+        }
         let addr = regions::reached(at.segment, op.remote.key, op.remote.addr);
         let wanted = Use {
             addr,
@@ -283,11 +283,12 @@ impl Ep {
                 Kind::Write | Kind::Send => c::FI_REMOTE_WRITE,
             },
             domain: at.endpoint.domain.load(Ordering::Relaxed),
-            remote: true,
+            counts: !op.state.has_used_key,
         };
         if !regions::allows(at.segment, op.remote.key, &wanted) {
             return Err(Went::Failed(Code::BAD_RKEY));
         }
+        op.state.has_used_key = true;
         let remote = [(addr, op.len)];
         let right = relay::Right::Key(op.remote.key);
         match self.copy(op, at, (&remote, right), op.len)? {
@@ -358,7 +359,7 @@ impl Ep {
                 len: *len,
                 access,
                 domain: self.domain.number,
-                remote: false,
+                counts: false,
             };
             let guard = hazard::announce(process.segment(), process.user(), key);
             *slot = Some(guard.ok_or(Went::Waits)?);
@@ -379,9 +380,15 @@ impl Ep {
                 len: op.len,
                 data: u64::from(data),
                 source: self.address().to_source(),
+                ends_receive: claim.is_some(),
                 ..Happened::default()
             },
             _ => return Ok(()),
+        };
+        // It shows late; the own completion says nothing about that.
+        let event = Happened {
+            late_ns: op.course.late_remote_ns,
+            ..event
         };
         if !self.push(op, at, now, &event)? {
             // The target's queue is full: a device would lose the completion, and with it the queue.
@@ -390,7 +397,8 @@ impl Ep {
             op.course.not_before = now.saturating_add(RNR_INTERVAL_NS);
             return Err(Went::Waits);
         }
-        if op.course.fault == OpFault::DuplicateRemote && self.push(op, at, now, &event) == Ok(true)
+        if op.course.fault == OpFault::DuplicateRemote
+            && self.push(op, at, now, &event.again()) == Ok(true)
         {
             let stats = self.domain.nic.stats(self.domain.process);
             stats.duplicates.fetch_add(1, Ordering::Relaxed);
@@ -405,19 +413,15 @@ impl Ep {
         Ok(())
     }
 
-    /// The plan says that the process dies now, as by SIGKILL.
-    fn die(&self) -> ! {
-        // Whether it could be written down makes no difference any more.
-        drop(self.domain.process.stats().mark_killed());
-        // SAFETY: raise(3): no memory is involved.
-        unsafe { libc::raise(libc::SIGKILL) };
-        // Not reached: the signal cannot be held off.
-        std::process::abort()
-    }
-
     /// Whether there was room for it.
     fn push(&self, op: &mut Op, at: &At<'_>, now: u64, event: &Happened) -> Step<bool> {
         let _held = self.hold(op, at, now)?;
-        Ok(events::push(at.endpoint, event))
+        // It takes all its events with it when it closes, and lets in no more.
+        if at.endpoint.enabled.load(Ordering::Acquire) != 1 {
+            return Err(Went::Failed(Code::BAD_QPN));
+        }
+        let events = events::of(at.segment, at.endpoint);
+        let user = self.domain.process.user();
+        Ok(events.is_some_and(|events| events::push(events, user, at.slot, event)))
     }
 }

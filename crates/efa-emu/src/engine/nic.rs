@@ -3,10 +3,12 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Mutex;
 
+use ofi_sys::errno as e;
+
 use super::locked;
 use super::process::Process;
 use crate::mem::layout::nic_flags;
-use crate::plan::{Code, NicPlan, OpKind, PollVerdict, PostVerdict, RegVerdict};
+use crate::plan::{Code, NicPlan, OpFault, OpKind, PollVerdict, PostVerdict, RegVerdict};
 use crate::plan::{Registered, Registration, Schedule};
 use crate::shape::NicSpec;
 use crate::stats::NicStats;
@@ -29,9 +31,10 @@ pub(crate) struct Nic {
     region_pages: AtomicU64,
 }
 
-/// What a size in bytes touches.
-fn pages(len: u64) -> u64 {
-    len.div_ceil(4096)
+/// Pages that memory touches, from its first byte to its last.
+fn pages((base, len): (u64, u64)) -> u64 {
+    let lead = base % 4096;
+    lead.saturating_add(len).div_ceil(4096)
 }
 
 fn count_strikes(process: &Process, plan: &NicPlan) {
@@ -65,11 +68,41 @@ impl Nic {
         process.stats().nic(self.index)
     }
 
-    /// What becomes of a post that is otherwise fine.
-    pub(crate) fn on_post(&self, process: &Process, kind: OpKind, len: u64) -> PostVerdict {
+    /// How a post goes that is otherwise fine: all that the plan says of it is decided, done and counted
+    /// here, for every kind alike.
+    ///
+    /// # Errors
+    /// A positive errno of the plan's; EAGAIN if the post is to be tried again.
+    pub(crate) fn on_post(
+        &self,
+        process: &Process,
+        kind: OpKind,
+        len: u64,
+    ) -> Result<Schedule, i32> {
         if self.is_plain {
-            return PostVerdict::Accept(Schedule::default());
+            return Ok(Schedule::default());
         }
+        let stats = self.stats(process);
+        let verdict = self.ask(process, kind, len);
+        let is_fault = match &verdict {
+            PostVerdict::Accept(schedule) => schedule.fault != OpFault::None,
+            PostVerdict::Again | PostVerdict::Fail { .. } | PostVerdict::Kill => true,
+        };
+        if is_fault {
+            stats.injected.fetch_add(1, Ordering::Relaxed);
+        }
+        match verdict {
+            PostVerdict::Accept(schedule) => Ok(schedule),
+            PostVerdict::Again => {
+                stats.again.fetch_add(1, Ordering::Relaxed);
+                Err(e::FI_EAGAIN)
+            }
+            PostVerdict::Fail { errno } => Err(errno),
+            PostVerdict::Kill => process.die(),
+        }
+    }
+
+    fn ask(&self, process: &Process, kind: OpKind, len: u64) -> PostVerdict {
         let mut plan = locked(&self.plan);
         let mut verdict = plan.on_post(kind, len);
         count_strikes(process, &plan);
@@ -136,11 +169,13 @@ impl Nic {
     ///
     /// # Errors
     /// A positive errno.
-    pub(crate) fn register(&self, process: &Process, len: u64) -> Result<Option<u32>, i32> {
-        let ask = Registration {
-            len,
-            pages: pages(len),
-        };
+    pub(crate) fn register(
+        &self,
+        process: &Process,
+        memory: (u64, u64),
+    ) -> Result<Option<u32>, i32> {
+        let (len, pages) = (memory.1, pages(memory));
+        let ask = Registration { len, pages };
         let mut plan = locked(&self.plan);
         let now = Registered {
             count: self.regions.load(Ordering::Relaxed),
@@ -157,24 +192,43 @@ impl Nic {
             RegVerdict::Accept { revoke_after } => {
                 self.regions.fetch_add(1, Ordering::Relaxed);
                 self.region_bytes.fetch_add(len, Ordering::Relaxed);
-                self.region_pages.fetch_add(pages(len), Ordering::Relaxed);
+                self.region_pages.fetch_add(pages, Ordering::Relaxed);
                 let stats = self.stats(process);
                 stats.regions.fetch_add(1, Ordering::Relaxed);
                 stats.regions_bytes.fetch_add(len, Ordering::Relaxed);
-                stats.regions_pages.fetch_add(pages(len), Ordering::Relaxed);
+                stats.regions_pages.fetch_add(pages, Ordering::Relaxed);
                 Ok(revoke_after)
             }
         }
     }
 
     /// Counts a region out.
-    pub(crate) fn deregister(&self, process: &Process, len: u64) {
+    pub(crate) fn deregister(&self, process: &Process, memory: (u64, u64)) {
+        let (len, pages) = (memory.1, pages(memory));
         self.regions.fetch_sub(1, Ordering::Relaxed);
         self.region_bytes.fetch_sub(len, Ordering::Relaxed);
-        self.region_pages.fetch_sub(pages(len), Ordering::Relaxed);
+        self.region_pages.fetch_sub(pages, Ordering::Relaxed);
         let stats = self.stats(process);
         stats.regions.fetch_sub(1, Ordering::Relaxed);
         stats.regions_bytes.fetch_sub(len, Ordering::Relaxed);
-        stats.regions_pages.fetch_sub(pages(len), Ordering::Relaxed);
+        stats.regions_pages.fetch_sub(pages, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pages;
+
+    #[test]
+    fn pages_are_those_that_are_touched() {
+        for (base, len, touched) in [
+            (0, 4096, 1),
+            (4096, 4097, 2),
+            (100, 4096, 2),
+            (4095, 2, 2),
+            (8191, 1, 1),
+        ] {
+            assert_eq!(pages((base, len)), touched, "{base} {len}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::address::Address;
+use super::exec::Went;
 use super::process::Process;
 use super::vector::Target;
 use crate::mem::copy::Piece;
@@ -82,6 +83,8 @@ pub(crate) struct Op {
     pub(crate) len: u64,
     pub(crate) remote: Remote,
     pub(crate) target: Target,
+    /// Success means that the bytes are where the receiver wants them (FI_DELIVERY_COMPLETE).
+    pub(crate) until_delivered: bool,
     /// The doorbell is still to come (FI_MORE).
     pub(crate) more: bool,
     /// How it is to go.
@@ -104,6 +107,14 @@ impl Op {
         let endpoints = &peer.segment(process).endpoints;
         let endpoint = endpoints.get(usize::from(self.target.address.qpn));
         endpoint.is_some_and(|endpoint| fate(endpoint, ticket) == Fate::Waits)
+    }
+
+    /// Whether it is known already that its peer does not answer any more.
+    pub(super) fn is_unanswered(&self, process: &Process) -> bool {
+        let peer = self.target.peer.as_ref();
+        peer.is_none_or(|peer| {
+            peer.is_known_dead() || peer.is_silent(process, self.target.address.nic)
+        })
     }
 }
 
@@ -133,10 +144,14 @@ pub(crate) struct State {
     /// It is announced at its receiver, and waits there for its receive.
     pub(crate) ticket: Option<Ticket>,
     pub(crate) under: relay::Under,
+    /// Its use of the remote key is counted: that is one, however many turns its bytes take.
+    pub(crate) has_used_key: bool,
     /// Receiver not ready, so many times.
     pub(crate) refusals: u32,
     /// When the peer was first found to be dead.
     pub(crate) dead_since: Option<u64>,
+    /// What came of it, while its completion has no place.
+    pub(super) ended: Option<Went>,
 }
 
 /// Operations that have not completed, in the order in which they go.
@@ -152,6 +167,9 @@ pub(crate) struct Line {
     unrung: usize,
     /// Peers who wait for a message that never comes, where messages keep their order.
     holes: Vec<Address>,
+    /// When peers of parked ones were asked after, in nanoseconds of the process, and how often.
+    looked_ns: u64,
+    looks: usize,
 }
 
 impl Line {
@@ -231,6 +249,16 @@ impl Line {
     /// Messages that wait at their receivers.
     pub(crate) fn parked(&mut self) -> &mut Vec<Op> {
         &mut self.parked
+    }
+
+    /// Whose turn it is among those, if it is time for a turn again.
+    pub(crate) fn turn(&mut self, now: u64, every_ns: u64) -> Option<usize> {
+        if now.saturating_sub(self.looked_ns) < every_ns {
+            return None;
+        }
+        self.looked_ns = now;
+        self.looks = self.looks.wrapping_add(1);
+        Some(self.looks)
     }
 
     /// Operations that have not completed, wherever they wait.

@@ -70,7 +70,7 @@ impl Peer {
         if self.mapping.is_none() {
             return false;
         }
-        if self.is_dead.load(Ordering::Relaxed) {
+        if self.is_known_dead() {
             return true;
         }
         let is_due = |checked: &AtomicU64, after: u64| {
@@ -84,6 +84,11 @@ impl Peer {
             return self.look();
         }
         is_due(&self.checked_at, LIFE_SIGN_NS) && self.note(!self.is_there())
+    }
+
+    /// Whether it was found to be gone; one load.
+    pub(crate) fn is_known_dead(&self) -> bool {
+        self.is_dead.load(Ordering::Relaxed)
     }
 
     fn look(&self) -> bool {

@@ -9,7 +9,7 @@ use super::endpoint::{Bound, Ep};
 use super::locked;
 use super::op::{Course, Kind, Local, Op, Remote, State};
 use crate::mem::copy::{Piece, total};
-use crate::plan::{OpFault, OpKind, PostVerdict, Schedule};
+use crate::plan::{OpKind, Schedule};
 
 /// What a caller asks for.
 #[derive(Debug)]
@@ -60,21 +60,8 @@ impl Ep {
             stats.again.fetch_add(1, Ordering::Relaxed);
             return Err(e::FI_EAGAIN);
         }
-        let schedule = match self.domain.nic.on_post(process, plan_kind(&op), op.len) {
-            PostVerdict::Accept(schedule) => schedule,
-            PostVerdict::Again => {
-                stats.again.fetch_add(1, Ordering::Relaxed);
-                stats.injected.fetch_add(1, Ordering::Relaxed);
-                return Err(e::FI_EAGAIN);
-            }
-            PostVerdict::Fail { errno } => {
-                stats.injected.fetch_add(1, Ordering::Relaxed);
-                return Err(errno);
-            }
-        };
-        if schedule.fault != OpFault::None {
-            stats.injected.fetch_add(1, Ordering::Relaxed);
-        }
+        let nic = self.domain.nic;
+        let schedule = nic.on_post(process, plan_kind(&op), op.len)?;
         op.course = self.course(&schedule);
         let keeps_order = self.limits.ordered && op.kind == Kind::Send;
         line.post(op, if keeps_order { 0 } else { schedule.hold });
@@ -107,17 +94,26 @@ impl Ep {
         if request.flags & !KNOWN_FLAGS != 0 {
             return Err(e::FI_EBADFLAGS);
         }
-        if request.pieces.len() > self.limits.iov {
+        let needed = match (request.kind, request.tag) {
+            (Kind::Send, None) => c::FI_MSG,
+            (Kind::Send, Some(_)) => c::FI_TAGGED,
+            (Kind::Write | Kind::Read, _) => c::FI_RMA,
+        };
+        if self.limits.caps & needed == 0 {
+            return Err(e::FI_EOPNOTSUPP);
+        }
+        if request.pieces.len() > self.limits.iov[0] {
             return Err(e::FI_EINVAL);
         }
         let len = total(request.pieces).ok_or(e::FI_EMSGSIZE)?;
         let target = bound.vector.target(request.peer).ok_or(e::FI_EINVAL)?;
         let local = self.local(bound, request, len)?;
+        let sizes = &bound.setup.sizes;
         let (kind_flags, max) = match (request.kind, request.tag) {
-            (Kind::Send, Some(_)) => (c::FI_SEND | c::FI_TAGGED, bound.setup.max_msg),
-            (Kind::Send, None) => (c::FI_SEND | c::FI_MSG, bound.setup.max_msg),
-            (Kind::Write, _) => (c::FI_WRITE | c::FI_RMA, bound.setup.max_rma),
-            (Kind::Read, _) => (c::FI_READ | c::FI_RMA, bound.setup.max_rma),
+            (Kind::Send, Some(_)) => (c::FI_SEND | c::FI_TAGGED, sizes.max_msg),
+            (Kind::Send, None) => (c::FI_SEND | c::FI_MSG, sizes.max_msg),
+            (Kind::Write, _) => (c::FI_WRITE | c::FI_RMA, sizes.max_rma),
+            (Kind::Read, _) => (c::FI_READ | c::FI_RMA, sizes.max_rma),
         };
         // The device of efa-direct takes it, and completes it with an error (see `exec`).
         let is_told_later = self.is_direct() && request.kind == Kind::Send;
@@ -139,6 +135,7 @@ impl Ep {
             len,
             remote: request.remote,
             target,
+            until_delivered: request.flags & c::FI_DELIVERY_COMPLETE != 0,
             more: request.flags & c::FI_MORE != 0,
             course: Course::default(),
             state: State::default(),
@@ -149,8 +146,8 @@ impl Ep {
     fn local(&self, bound: &Bound, request: &Request<'_>, len: u64) -> Result<Local, i32> {
         if request.flags & c::FI_INJECT != 0 {
             let limit = match request.kind {
-                Kind::Send => bound.setup.inject_msg,
-                Kind::Write | Kind::Read => bound.setup.inject_rma,
+                Kind::Send => bound.setup.sizes.inject_msg,
+                Kind::Write | Kind::Read => bound.setup.sizes.inject_rma,
             };
             if len > limit as u64 || request.kind == Kind::Read {
                 return Err(e::FI_EINVAL);

@@ -16,10 +16,11 @@ use super::nic::Nic;
 use super::peer::Peer;
 use crate::config::Config;
 use crate::generation::Generation;
-use crate::mem::layout::{ENDPOINTS, Segment};
+use crate::mem::layout::{ENDPOINTS, QUEUES, Segment};
 use crate::mem::mapping::{self, Mapping};
 use crate::mem::regions::Keys;
 use crate::mem::{presence, relay};
+use crate::plan::NicPlan;
 use crate::stats::Stats;
 
 /// What a process has one of. Made at the first look for NICs, and there until the process ends.
@@ -41,6 +42,8 @@ pub(crate) struct Process {
     peers: Mutex<HashMap<u64, Weak<Peer>>>,
     /// Numbers of queue pairs that are free, least recently used first.
     slots: Mutex<VecDeque<usize>>,
+    /// Numbers of rings of completion queues that are free.
+    rings: Mutex<VecDeque<usize>>,
     serving: Mutex<()>,
     /// Counts domains and address vectors.
     next: AtomicU32,
@@ -83,8 +86,8 @@ impl Process {
             (specs.len(), config.plan.written().count()),
         )
         .map_err(|error| format!("EFA_EMU_STATS: {error}"))?;
-        let nic = |(index, spec): (usize, &crate::shape::NicSpec)| {
-            let mut plan = config.plan.nic(config.seed, &config.process, index);
+        let plans = (config.plan).nics(config.seed, &config.process, specs.len());
+        let nic = |(index, (spec, mut plan)): (usize, (&crate::shape::NicSpec, NicPlan))| {
             if config.stats.is_some() {
                 plan.keep_digest();
             }
@@ -94,10 +97,12 @@ impl Process {
             generation: config
                 .generation
                 .unwrap_or_else(|| loaded_by.max(Generation::OLDEST_IN_USE)),
-            nics: specs.iter().enumerate().map(nic).collect(),
+            nics: specs.iter().zip(plans).enumerate().map(nic).collect(),
             keys: Keys::new(id),
             // Number 0 names a NIC only.
             slots: Mutex::new((1..ENDPOINTS).collect()),
+            // And here none.
+            rings: Mutex::new((1..QUEUES).collect()),
             own: Arc::new(Peer::own()),
             peers: Mutex::default(),
             serving: Mutex::default(),
@@ -162,6 +167,15 @@ impl Process {
         locked(&self.slots).push_back(slot);
     }
 
+    /// The number of a ring that rested longest.
+    pub(super) fn take_ring(&self) -> Option<usize> {
+        locked(&self.rings).pop_front()
+    }
+
+    pub(super) fn return_ring(&self, ring: usize) {
+        locked(&self.rings).push_back(ring);
+    }
+
     /// The address of a NIC, or of an endpoint on it.
     pub(crate) fn address(&self, nic: &Nic, qpn: usize, qkey: u32) -> Address {
         Address {
@@ -201,6 +215,16 @@ impl Process {
                 breakage::tell("copies for peers", "a peer's operation may not end");
             });
         }
+    }
+
+    /// The plan says that the process dies now, as by SIGKILL.
+    pub(super) fn die(&self) -> ! {
+        // Whether it could be written down makes no difference any more.
+        drop(self.stats.mark_killed());
+        // SAFETY: raise(3): no memory is involved.
+        unsafe { libc::raise(libc::SIGKILL) };
+        // Not reached: the signal cannot be held off.
+        std::process::abort()
     }
 
     /// Removes the segment's file; those who mapped it keep it. A child of fork(2) removes nothing.

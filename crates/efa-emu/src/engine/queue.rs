@@ -1,20 +1,25 @@
 //! Completion queues: bounded, fed by this process' operations and by what peers did to its
 //! endpoints.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use ofi_sys::errno as e;
 
 use super::domain::Domain;
 use super::endpoint::Ep;
 use super::locked;
 use super::vector::Vector;
 use crate::mem::events::{self, Happened};
+use crate::mem::layout::{EVENTS, Events};
 use crate::mem::{receives, unexpected};
 use crate::plan::{Code, PollVerdict};
 
-/// Empty reads between two looks for receives that dead senders hold.
-const RESTORE_EVERY: u32 = 1 << 16;
+/// Empty reads between two looks at the clock ..
+const CLOCK_EVERY: u32 = 64;
+/// .. and nanoseconds between two looks for receives that dead senders hold.
+const RESTORE_NS: u64 = 20_000_000;
 
 /// A completion, good or bad.
 #[derive(Clone, Debug)]
@@ -33,6 +38,10 @@ pub(crate) struct Queue {
     pub(crate) users: AtomicUsize,
     state: Mutex<State>,
     endpoints: RwLock<Vec<Arc<Ep>>>,
+    /// Where peers put what they do to its endpoints, from the first of these on.
+    ring: OnceLock<usize>,
+    /// Somebody is stopped who may put something there yet.
+    is_ring_kept: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -40,7 +49,37 @@ struct State {
     ready: VecDeque<Completion>,
     /// Completions that show later: when, and what.
     late: Vec<(u64, Completion)>,
+    /// Entries that operations are about to make.
+    places: usize,
     idle_reads: u32,
+    /// When receives that dead senders hold were looked for, in nanoseconds of the process.
+    restored_ns: u64,
+}
+
+impl State {
+    /// Entries that are here, or will be.
+    fn held(&self) -> usize {
+        self.ready.len() + self.late.len() + self.places
+    }
+}
+
+/// Place for an entry of a queue, which nobody else takes.
+#[derive(Debug)]
+pub(super) struct Place<'q>(&'q Queue);
+
+impl Place<'_> {
+    /// Adds a completion that shows now, or later.
+    pub(super) fn fill(self, completion: Completion, show_at: Option<u64>) {
+        self.0.push(completion, show_at);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut state = locked(&self.0.state);
+        state.places -= 1;
+        self.0.fits(&state);
+    }
 }
 
 /// What a read finds first.
@@ -54,11 +93,13 @@ pub(crate) enum Read {
 }
 
 impl Queue {
-    pub(crate) fn new(domain: Arc<Domain>, capacity: usize) -> Self {
+    /// A new queue. `None` if the domain has as many as it can.
+    pub(crate) fn new(domain: Arc<Domain>, capacity: usize) -> Option<Self> {
+        domain.cqs.take()?;
         domain.users.fetch_add(1, Ordering::Relaxed);
         let stats = domain.nic.stats(domain.process);
         stats.cqs.fetch_add(1, Ordering::Relaxed);
-        Self {
+        Some(Self {
             capacity,
             users: AtomicUsize::new(0),
             state: Mutex::new(State {
@@ -66,34 +107,91 @@ impl Queue {
                 ..State::default()
             }),
             endpoints: RwLock::default(),
+            ring: OnceLock::new(),
+            is_ring_kept: AtomicBool::new(false),
             domain,
-        }
+        })
     }
 
-    /// Whether a completion of an operation still fits.
-    pub(crate) fn has_room(&self) -> bool {
+    /// The number by which peers find it; it has one from the first call on.
+    ///
+    /// # Errors
+    /// ENOMEM: the process has no more, or there is no room for another one in shared memory.
+    pub(super) fn share(&self) -> Result<u32, i32> {
+        // Nobody else is at it, and nothing is added meanwhile.
         let state = locked(&self.state);
-        state.ready.len() + state.late.len() < self.capacity
+        let number = match self.ring.get() {
+            Some(number) => *number,
+            None => {
+                let process = self.domain.process;
+                let number = process.take_ring().ok_or(e::FI_ENOMEM)?;
+                let (capacity, held) = (short(self.capacity), short(state.held()));
+                if events::open(&process.segment().queues[number], capacity, held).is_err() {
+                    process.return_ring(number);
+                    return Err(e::FI_ENOMEM);
+                }
+                *self.ring.get_or_init(|| number)
+            }
+        };
+        drop(state);
+        Ok(short(number))
     }
 
-    /// Adds what was pending when its endpoint closed: no error of anybody's.
-    pub(super) fn flush(&self, completion: Completion) {
-        locked(&self.state).ready.push_back(completion);
+    fn ring(&self) -> Option<&'static Events> {
+        let number = self.ring.get()?;
+        self.domain.process.segment().queues.get(*number)
     }
 
-    /// Adds a completion that shows now, or later.
-    pub(crate) fn push(&self, completion: Completion, show_at: Option<u64>) {
-        if let Some((_, prov)) = completion.happened.error {
-            self.count_error(prov);
+    /// Its ring is not used again: somebody is stopped who may put something there.
+    pub(super) fn keep_ring(&self) {
+        self.is_ring_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether what is held and what waits in the ring is no more than there are places; peers are told.
+    fn fits(&self, state: &State) -> bool {
+        match self.ring() {
+            Some(ring) => events::holds(ring, short(state.held())),
+            None => state.held() <= self.capacity,
         }
+    }
+
+    /// Place for a completion. `None` while the queue is full.
+    pub(super) fn place(&self) -> Option<Place<'_>> {
+        let mut state = locked(&self.state);
+        state.places += 1;
+        if self.fits(&state) {
+            drop(state);
+            return Some(Place(self));
+        }
+        state.places -= 1;
+        self.fits(&state);
+        None
+    }
+
+    /// Adds what ended with its endpoint: there is no place to wait for any more, and nothing is lost.
+    /// No error of anybody's.
+    pub(super) fn flush(&self, completion: Completion) {
+        let mut state = locked(&self.state);
+        state.ready.push_back(completion);
+        self.fits(&state);
+    }
+
+    /// Adds a completion that shows now, or later, whether or not there is a place.
+    pub(super) fn push(&self, completion: Completion, show_at: Option<u64>) {
+        self.count_error(&completion.happened);
         let mut state = locked(&self.state);
         match show_at {
             None => state.ready.push_back(completion),
             Some(when) => state.late.push((when, completion)),
         }
+        self.fits(&state);
     }
 
-    fn count_error(&self, prov_errno: u16) {
+    /// Counts it if it is an error, and told for the first time.
+    fn count_error(&self, happened: &Happened) {
+        let Some((_, prov_errno)) = happened.error.filter(|_| !happened.is_repeat) else {
+            return;
+        };
         let stats = self.domain.nic.stats(self.domain.process);
         stats.count_error(i32::from(prov_errno));
     }
@@ -138,6 +236,9 @@ impl Queue {
             state.ready.pop_front();
             given += 1;
         }
+        if given > 0 {
+            self.fits(&state);
+        }
         if given == 0 && count > 0 {
             self.idle(&mut state);
             return Read::Empty;
@@ -153,7 +254,9 @@ impl Queue {
         let mut state = locked(&self.state);
         self.collect(&mut state, 1);
         let is_error = state.ready.front()?.happened.error.is_some();
-        is_error.then(|| state.ready.pop_front())?
+        let error = is_error.then(|| state.ready.pop_front())?;
+        self.fits(&state);
+        error
     }
 
     /// Lets the endpoints' operations go.
@@ -188,34 +291,77 @@ impl Queue {
             .read()
             .unwrap_or_else(PoisonError::into_inner);
         for endpoint in endpoints.iter() {
-            let Some(bound) = endpoint.receives_into(self) else {
-                continue;
+            if endpoint.receives_into(self).is_some() {
+                endpoint.contained(Ep::look_after_unexpected);
+            }
+        }
+        self.take_events(&endpoints, state, wanted);
+    }
+
+    /// Takes events out of the ring until so many completions are ready.
+    fn take_events(&self, endpoints: &[Arc<Ep>], state: &mut State, wanted: usize) {
+        let Some(ring) = self.ring() else {
+            return;
+        };
+        while state.ready.len() < wanted {
+            let Some((slot, happened)) = events::first(ring) else {
+                events::rewind(ring, self.domain.process.user());
+                return;
             };
-            endpoint.contained(Ep::look_after_unexpected);
-            let shared = endpoint.shared();
-            while state.ready.len() < wanted {
-                let Some(happened) = events::pop(shared) else {
-                    events::rewind(shared, self.domain.process.user());
-                    break;
-                };
-                if let Some((_, prov)) = happened.error {
-                    self.count_error(prov);
-                }
+            let endpoint = endpoints.iter().find(|endpoint| endpoint.slot() == slot);
+            let bound = endpoint.and_then(|endpoint| endpoint.receives_into(self));
+            // All of an endpoint's are taken before it closes.
+            if let (Some(endpoint), Some(bound)) = (endpoint, bound) {
+                self.count_error(&happened);
                 endpoint.count_received(&happened);
-                state.ready.push_back(Completion {
+                let completion = Completion {
                     happened,
                     vector: Some(Arc::clone(&bound.vector)),
-                });
+                };
+                match happened.late_ns {
+                    0 => state.ready.push_back(completion),
+                    late => {
+                        let when = self.domain.process.now_ns().saturating_add(late);
+                        state.late.push((when, completion));
+                    }
+                }
+                self.fits(state);
             }
+            events::remove_first(ring);
+        }
+    }
+
+    /// Takes all events: nobody else does before an endpoint closes.
+    pub(super) fn take_all(&self) {
+        let mut state = locked(&self.state);
+        let endpoints = self
+            .endpoints
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.take_events(&endpoints, &mut state, usize::MAX);
+    }
+
+    /// A queue may hold more than its ring does: the ring is emptied before it is full.
+    pub(super) fn relieve(&self) {
+        let half = EVENTS as u64 / 2;
+        let is_filling =
+            self.capacity > EVENTS && (self.ring()).is_some_and(|ring| events::unread(ring) > half);
+        if is_filling {
+            self.take_all();
         }
     }
 
     /// Now and then, receives that dead senders hold are posted again.
     fn idle(&self, state: &mut State) {
         state.idle_reads = state.idle_reads.wrapping_add(1);
-        if state.idle_reads % RESTORE_EVERY != 0 {
+        if state.idle_reads % CLOCK_EVERY != 0 {
             return;
         }
+        let now = self.domain.process.now_ns();
+        if now.saturating_sub(state.restored_ns) < RESTORE_NS {
+            return;
+        }
+        state.restored_ns = now;
         let endpoints = self
             .endpoints
             .read()
@@ -229,15 +375,30 @@ impl Queue {
             unexpected::forget_dead(shared);
         }
         unexpected::release_dead(self.domain.process.segment());
+        if let Some(ring) = self.ring() {
+            events::restore(ring, self.domain.process.user());
+        }
     }
 }
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        let stats = self.domain.nic.stats(self.domain.process);
+        let process = self.domain.process;
+        if let (Some(ring), Some(number)) = (self.ring(), self.ring.get()) {
+            let is_free = events::close(ring, process.user());
+            if is_free && !self.is_ring_kept.load(Ordering::Relaxed) {
+                process.return_ring(*number);
+            }
+        }
+        let stats = self.domain.nic.stats(process);
         stats.cqs.fetch_sub(1, Ordering::Relaxed);
+        self.domain.cqs.give_back();
         self.domain.users.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+fn short(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// The error of a completion.

@@ -14,7 +14,7 @@ use crate::mem::events::Happened;
 use crate::mem::receives::{self, Posted, Queue};
 use crate::mem::regions::{self, Use};
 use crate::mem::{hazard, layout::RECEIVES};
-use crate::plan::{Code, OpFault, OpKind, PostVerdict};
+use crate::plan::{Code, OpFault, OpKind};
 
 impl Ep {
     /// Posts a receive.
@@ -27,6 +27,13 @@ impl Ep {
         }
         if which == Queue::Tagged && self.is_direct() {
             return Err(e::FI_ENOSYS);
+        }
+        let needed = match which {
+            Queue::Untagged => c::FI_MSG,
+            Queue::Tagged => c::FI_TAGGED,
+        };
+        if self.limits.caps & needed == 0 {
+            return Err(e::FI_EOPNOTSUPP);
         }
         total(&posted.iov).ok_or(e::FI_EMSGSIZE)?;
         self.check_local(posted)?;
@@ -43,28 +50,12 @@ impl Ep {
             return Err(e::FI_EAGAIN);
         }
         receives::make_room(self.shared(), which).map_err(|_| e::FI_ENOMEM)?;
-        let mut fault = None;
-        match self
-            .domain
-            .nic
-            .on_post(process, OpKind::Recv, posted.room())
-        {
-            PostVerdict::Accept(schedule) => {
-                if let OpFault::Error { code, .. } = schedule.fault {
-                    stats.injected.fetch_add(1, Ordering::Relaxed);
-                    fault = failure(code);
-                }
-            }
-            PostVerdict::Again => {
-                stats.again.fetch_add(1, Ordering::Relaxed);
-                stats.injected.fetch_add(1, Ordering::Relaxed);
-                return Err(e::FI_EAGAIN);
-            }
-            PostVerdict::Fail { errno } => {
-                stats.injected.fetch_add(1, Ordering::Relaxed);
-                return Err(errno);
-            }
-        }
+        let nic = self.domain.nic;
+        let fault = match nic.on_post(process, OpKind::Recv, posted.room())?.fault {
+            OpFault::Error { code, .. } => failure(code),
+            // Of operations that go out (the plan takes no others).
+            _ => None,
+        };
         let posted = Posted { fault, ..*posted };
         // Counted first: a message may be there already.
         self.receives.fetch_add(1, Ordering::Relaxed);
@@ -95,7 +86,7 @@ impl Ep {
                 len: *len,
                 access: c::FI_RECV | c::FI_READ,
                 domain: self.domain.number,
-                remote: false,
+                counts: false,
             };
             let _announced = hazard::announce(segment, self.domain.process.user(), key);
             if !regions::allows(segment, u64::from(key), &wanted) {
@@ -115,13 +106,15 @@ impl Ep {
     /// Cancels the receive of a context. Whether there was one that no message had.
     ///
     /// # Errors
-    /// ENOSYS: efa-direct cannot (providers.md 6). EAGAIN: not now.
+    /// ENOSYS: efa-direct cannot (providers.md 6). EAGAIN: not now, as while the queue is full.
     pub(crate) fn cancel(&self, context: u64) -> Result<bool, i32> {
         if self.is_direct() {
             return Err(e::FI_ENOSYS);
         }
         let bound = self.bound().ok_or(e::FI_EOPBADSTATE)?;
         let shared = self.shared();
+        // Nor where it could not be told.
+        let place = bound.rx.place().ok_or(e::FI_EAGAIN)?;
         // Somebody is stopped who has the lock.
         let held = shared.lock.acquire(self.domain.process.user());
         let held = held.ok_or(e::FI_EAGAIN)?;
@@ -144,7 +137,7 @@ impl Ep {
             ..Happened::default()
         };
         let vector = Some(Arc::clone(&bound.vector));
-        bound.rx.push(Completion { happened, vector }, None);
+        place.fill(Completion { happened, vector }, None);
         Ok(true)
     }
 }

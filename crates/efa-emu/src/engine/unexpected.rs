@@ -50,7 +50,7 @@ impl Ep {
         let tag = op.tag.unwrap_or(0);
         let held = self.hold(op, at, now)?;
         // Whoever claims must be able to tell.
-        if events::room(at.endpoint) == 0 {
+        if !events::of(at.segment, at.endpoint).is_some_and(events::has_room) {
             drop(held);
             return Err(self.not_ready(op, now));
         }
@@ -99,7 +99,8 @@ impl Ep {
     fn fill_block<'a>(&self, op: &Op, at: &At<'a>) -> Step<Option<(usize, &'a Block)>> {
         // The plan is about what happens when it arrives.
         let is_plain = op.course.late_remote_ns == 0 && op.course.fault != OpFault::DuplicateRemote;
-        if op.len > BLOCK_BYTES as u64 || !is_plain {
+        // Who wants to know that it is delivered keeps it until then.
+        if op.len > BLOCK_BYTES as u64 || !is_plain || op.until_delivered {
             return Ok(None);
         }
         let _announced = self.announce_local(op)?;
@@ -164,7 +165,10 @@ impl Ep {
     fn deliver(&self) {
         let process = self.domain.process;
         let shared = self.shared();
-        while events::room(shared) > 0 {
+        let Some(events) = events::of(process.segment(), shared) else {
+            return;
+        };
+        while events::has_room(events) {
             let Some(due) = unexpected::first_due(shared) else {
                 return;
             };
@@ -172,7 +176,7 @@ impl Ep {
             let Some(held) = shared.lock.acquire(process.user()) else {
                 return;
             };
-            let told = events::push(shared, &event);
+            let told = events::push(events, process.user(), self.slot(), &event);
             if told {
                 unexpected::delivered(process.segment(), shared, &due);
             }
@@ -246,6 +250,9 @@ pub(super) fn arrival(sent: &Sent, claim: &Claim) -> Happened {
         source: sent.source,
         error: claim.posted.fault.or(error),
         excess,
+        late_ns: 0,
+        ends_receive: true,
+        is_repeat: false,
     }
 }
 
@@ -267,7 +274,7 @@ pub(super) fn announce_receive<'a>(
             len: *len,
             access: c::FI_RECV | c::FI_READ,
             domain,
-            remote: false,
+            counts: false,
         };
         *slot = Some(hazard::announce(segment, pid, key)?);
         if !regions::allows(segment, u64::from(key), &wanted) {

@@ -1,6 +1,7 @@
 //! Address vectors.
 
 use core::ffi::{c_char, c_int, c_void};
+use core::ptr::null_mut;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -74,16 +75,33 @@ pub(super) unsafe extern "C" fn open(
     })
 }
 
+/// `FI_SYNC_ERR` (rdma/fi_domain.h): each address has a result of its own.
+const SYNC_ERR: u64 = 1 << 58;
+/// What insertions take: `FI_MORE` is of no consequence.
+const INSERT_FLAGS: u64 = SYNC_ERR | c::FI_MORE;
+
 unsafe extern "C" fn insert(
     av: *mut b::fid_av,
     addr: *const c_void,
     count: usize,
     fi_addr: *mut b::fi_addr_t,
-    _flags: u64,
-    _context: *mut c_void,
+    flags: u64,
+    context: *mut c_void,
 ) -> c_int {
     let mut inserted = 0;
     let code = guarded(|| {
+        if flags & !INSERT_FLAGS != 0 {
+            return Err(e::FI_EBADFLAGS);
+        }
+        // fi_av(3): with this flag the context is where the result of each address goes.
+        let results = if flags & SYNC_ERR != 0 {
+            context.cast::<c_int>()
+        } else {
+            null_mut()
+        };
+        if flags & SYNC_ERR != 0 && results.is_null() {
+            return Err(e::FI_EINVAL);
+        }
         // SAFETY: fi_av(3): an open vector.
         let vector = unsafe { of(av) };
         if addr.is_null() {
@@ -98,6 +116,11 @@ unsafe extern "C" fn insert(
                 let into = fi_addr.wrapping_add(i);
                 // SAFETY: fi_av(3): room for `count` numbers.
                 unsafe { into.write(number.unwrap_or(c::FI_ADDR_NOTAVAIL)) };
+            }
+            if !results.is_null() {
+                let result = if number.is_some() { 0 } else { e::FI_EINVAL };
+                // SAFETY: fi_av(3): room for `count` results.
+                unsafe { results.wrapping_add(i).write(result) };
             }
             inserted += c_int::from(number.is_some());
         }

@@ -85,8 +85,10 @@ pub(super) unsafe extern "C" fn open(
             0 => domain.process.config().cq_size,
             size => size,
         };
+        // As Linux's EFA driver says that the device has no more.
+        let queue = Queue::new(Arc::clone(domain), size).ok_or(e::FI_ENOMEM)?;
         let opened = Arc::new(Opened {
-            queue: Arc::new(Queue::new(Arc::clone(domain), size)),
+            queue: Arc::new(queue),
             format,
             text: Mutex::default(),
         });

@@ -11,7 +11,7 @@ use ofi_sys::errno as e;
 use super::fabric::{self, Fabric};
 use super::guard::guarded;
 use super::object::{fid, give, inner, table, take};
-use super::{av, cq, ep, mr, none};
+use super::{av, cq, ep, mr, none, provider};
 use crate::attrs::{Profile, Wanted, domain_name, is_offered};
 use crate::engine::domain::Domain;
 
@@ -96,6 +96,7 @@ pub(super) unsafe extern "C" fn open(
         if !entry.is_some_and(|entry| is_offered(&profile, &entry)) {
             return Err(e::FI_ENODATA);
         }
+        provider::tell_seed(process);
         let opened = Arc::new(Opened {
             domain: Arc::new(Domain::new(fabric.process, nic, fabric.flavor)),
             fabric: Arc::clone(fabric),

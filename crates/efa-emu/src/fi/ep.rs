@@ -11,9 +11,9 @@ use ofi_sys::errno as e;
 use super::guard::{counted, guarded, posted};
 use super::object::{fid, give, inner, table, take};
 use super::{av, cq, domain, msg, none, options, rma, tagged};
-use crate::attrs::{Flavor, Profile, Wanted, is_offered};
+use crate::attrs::{Flavor, Profile, Wanted, answered_caps, is_offered};
 use crate::engine::domain::Domain;
-use crate::engine::endpoint::{Ep, Limits, RNR_FOR_EVER, Setup};
+use crate::engine::endpoint::{Ep, Limits, Setup, Sizes};
 
 static FID_OPS: b::fi_ops = b::fi_ops {
     size: size_of::<b::fi_ops>(),
@@ -58,24 +58,42 @@ pub(super) unsafe fn of<'a>(ep: *const b::fid_ep) -> &'a Arc<Ep> {
 
 /// What an entry of fi_getinfo(3) asks of an endpoint, within what there is.
 fn limits(domain: &Domain, profile: &Profile, entry: &Wanted) -> Limits {
+    // 0 asks for nothing, and more than there is was refused before.
+    let at_most = |limit: &mut usize, asked: usize| {
+        if asked > 0 {
+            *limit = asked.min(*limit);
+        }
+    };
     let mut limits = Limits {
         tx_size: profile.tx_size,
         rx_size: profile.rx_size,
-        iov: profile.iov_limit,
+        iov: [profile.iov_limit; 2],
+        sizes: Sizes {
+            max_msg: profile.max_msg,
+            max_rma: profile.max_rma,
+            inject_msg: profile.inject_msg,
+            inject_rma: profile.inject_rma,
+        },
+        caps: answered_caps(profile.caps, entry.caps),
         ordered: domain.flavor == Flavor::Rdm,
         tx_op_flags: 0,
     };
+    let sizes = &mut limits.sizes;
     if let Some(tx) = &entry.tx {
-        if tx.size > 0 {
-            limits.tx_size = tx.size;
-        }
+        at_most(&mut limits.tx_size, tx.size);
+        at_most(&mut limits.iov[0], tx.iov_limit);
+        at_most(&mut sizes.inject_msg, tx.inject_size);
+        at_most(&mut sizes.inject_rma, tx.inject_size);
         limits.ordered &= tx.msg_order & c::FI_ORDER_SAS != 0;
         limits.tx_op_flags = tx.op_flags;
     }
     if let Some(rx) = &entry.rx {
-        if rx.size > 0 {
-            limits.rx_size = rx.size;
-        }
+        at_most(&mut limits.rx_size, rx.size);
+        at_most(&mut limits.iov[1], rx.iov_limit);
+    }
+    if let Some(ep) = &entry.ep {
+        at_most(&mut sizes.max_msg, ep.max_msg_size);
+        at_most(&mut sizes.max_rma, ep.max_msg_size);
     }
     limits
 }
@@ -102,15 +120,17 @@ pub(super) unsafe extern "C" fn open(
             tx: None,
             rx: None,
             vector: None,
-            rnr_retry: RNR_FOR_EVER,
-            max_msg: profile.max_msg,
-            max_rma: profile.max_rma,
-            inject_msg: profile.inject_msg,
-            inject_rma: profile.inject_rma,
+            rnr_retry: profile.rnr_retry,
+            sizes: limits.sizes,
             unsolicited: process.config().unsolicited,
+            device_rdma: process.config().device_rdma || flavor == Flavor::Direct,
             shared_memory: true,
             homogeneous: false,
         };
+        if ep.is_null() {
+            return Err(e::FI_EINVAL);
+        }
+        // As Linux's EFA driver says that the device has no more queue pairs.
         let made = Ep::new(Arc::clone(domain), limits, setup).ok_or(e::FI_ENOMEM)?;
         let head = b::fid_ep {
             fid: fid(c::FI_CLASS_EP, context, &FID_OPS),

@@ -63,7 +63,10 @@ pub(super) unsafe fn open(
         users: AtomicUsize::new(0),
     });
     // SAFETY: the caller's promise.
-    unsafe { give(head, fabric, into) }
+    unsafe { give(head, fabric, into) }?;
+    let stats = process.stats().process();
+    stats.fabrics.fetch_add(1, Ordering::Relaxed);
+    Ok(())
 }
 
 /// # Safety
@@ -81,7 +84,9 @@ unsafe extern "C" fn close(fid: *mut b::fid) -> c_int {
             return Err(e::FI_EBUSY);
         }
         // SAFETY: fi_close(3): nobody uses it any more.
-        drop(unsafe { take::<b::fid_fabric, Fabric>(fid) });
+        let fabric = unsafe { take::<b::fid_fabric, Fabric>(fid) };
+        let stats = fabric.process.stats().process();
+        stats.fabrics.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     })
 }
@@ -121,6 +126,8 @@ unsafe extern "C" fn eq_open(
         // SAFETY: fi_eq(3): where the object goes.
         unsafe { give(head, Arc::clone(fabric), eq) }?;
         fabric.users.fetch_add(1, Ordering::AcqRel);
+        let stats = fabric.process.stats().process();
+        stats.eqs.fetch_add(1, Ordering::Relaxed);
         Ok(())
     })
 }
@@ -130,6 +137,8 @@ unsafe extern "C" fn eq_close(fid: *mut b::fid) -> c_int {
         // SAFETY: fi_close(3): an open event queue that nobody uses any more.
         let fabric = unsafe { take::<b::fid_eq, Fabric>(fid) };
         fabric.users.fetch_sub(1, Ordering::AcqRel);
+        let stats = fabric.process.stats().process();
+        stats.eqs.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     })
 }

@@ -121,6 +121,9 @@ unsafe fn register(
     if flags & !FLAGS != 0 {
         return Err(e::FI_EBADFLAGS);
     }
+    if mr.is_null() {
+        return Err(e::FI_EINVAL);
+    }
     let is_known = access & !ACCESS == 0;
     if !is_known || len == 0 || base == 0 || base.checked_add(len).is_none() {
         return Err(e::FI_EINVAL);

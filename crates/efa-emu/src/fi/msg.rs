@@ -37,7 +37,7 @@ pub(super) fn take(
     context: *mut c_void,
     tag: Option<Tag>,
 ) -> Result<(), c_int> {
-    if memory.pieces().len() > ep.limits.iov {
+    if memory.pieces().len() > ep.limits.iov[1] {
         return Err(e::FI_EINVAL);
     }
     let (tag_bits, ignore) = tag.unwrap_or_default();

@@ -9,7 +9,6 @@ use ofi_sys::errno as e;
 
 use super::ep;
 use super::guard::guarded;
-use crate::attrs::{Profile, RMA_MAX};
 use crate::engine::endpoint::{Ep, RNR_FOR_EVER, Setup};
 
 /// A value as wide as its option's type.
@@ -22,10 +21,10 @@ enum Value {
 /// Which value of the setup a size option is.
 fn size_of_setup(setup: &mut Setup, option: c_int) -> Option<&mut usize> {
     Some(match option {
-        c::FI_OPT_MAX_MSG_SIZE | c::FI_OPT_MAX_TAGGED_SIZE => &mut setup.max_msg,
-        c::FI_OPT_MAX_RMA_SIZE => &mut setup.max_rma,
-        c::FI_OPT_INJECT_MSG_SIZE | c::FI_OPT_INJECT_TAGGED_SIZE => &mut setup.inject_msg,
-        c::FI_OPT_INJECT_RMA_SIZE => &mut setup.inject_rma,
+        c::FI_OPT_MAX_MSG_SIZE | c::FI_OPT_MAX_TAGGED_SIZE => &mut setup.sizes.max_msg,
+        c::FI_OPT_MAX_RMA_SIZE => &mut setup.sizes.max_rma,
+        c::FI_OPT_INJECT_MSG_SIZE | c::FI_OPT_INJECT_TAGGED_SIZE => &mut setup.sizes.inject_msg,
+        c::FI_OPT_INJECT_RMA_SIZE => &mut setup.sizes.inject_rma,
         c::FI_OPT_EFA_RNR_RETRY => &mut setup.rnr_retry,
         _ => return None,
     })
@@ -61,8 +60,15 @@ fn get(ep: &Ep, option: c_int) -> Result<Value, c_int> {
             return Ok(Value::Size(*size));
         }
         match option {
+            // The software of `efa` makes them of messages where it is told to leave the device's.
+            c::FI_OPT_EFA_EMULATED_READ | c::FI_OPT_EFA_EMULATED_WRITE if !setup.device_rdma => {
+                Ok(Value::Bool(true))
+            }
             // All is done by the device, but atomics, which it does not have.
-            c::FI_OPT_EFA_EMULATED_READ | c::FI_OPT_EFA_EMULATED_WRITE => Ok(Value::Bool(false)),
+            c::FI_OPT_EFA_EMULATED_READ => Ok(Value::Bool(false)),
+            c::FI_OPT_EFA_EMULATED_WRITE => {
+                Ok(Value::Bool(ep.domain.process.config().lacks.native_writes))
+            }
             c::FI_OPT_EFA_EMULATED_ATOMICS => Ok(Value::Bool(true)),
             c::FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV => Ok(Value::Bool(setup.unsolicited)),
             c::FI_OPT_SHARED_MEMORY_PERMITTED => Ok(Value::Bool(setup.shared_memory)),
@@ -163,14 +169,13 @@ pub(super) unsafe extern "C" fn setopt(
 }
 
 fn set_size(ep: &Ep, option: c_int, size: usize) -> Result<(), c_int> {
-    let process = ep.domain.process;
-    let profile = Profile::new(ep.domain.flavor, process.generation(), process.config());
+    let most = &ep.limits.sizes;
     let limit = match option {
         c::FI_OPT_EFA_RNR_RETRY => RNR_FOR_EVER,
-        c::FI_OPT_MAX_MSG_SIZE | c::FI_OPT_MAX_TAGGED_SIZE => profile.max_msg,
-        c::FI_OPT_MAX_RMA_SIZE => profile.max_rma.max(RMA_MAX),
-        c::FI_OPT_INJECT_RMA_SIZE => profile.inject_rma,
-        _ => profile.inject_msg,
+        c::FI_OPT_MAX_MSG_SIZE | c::FI_OPT_MAX_TAGGED_SIZE => most.max_msg,
+        c::FI_OPT_MAX_RMA_SIZE => most.max_rma,
+        c::FI_OPT_INJECT_RMA_SIZE => most.inject_rma,
+        _ => most.inject_msg,
     };
     if size > limit {
         return Err(e::FI_EINVAL);
@@ -200,7 +205,14 @@ fn set_flag(ep: &Ep, option: c_int, flag: bool) -> Result<(), c_int> {
             let has_cuda = lacks.has_hmem() && lacks.has_devices(b::FI_HMEM_CUDA);
             has_cuda.then_some(()).ok_or(e::FI_EINVAL)
         }
-        c::FI_OPT_EFA_USE_DEVICE_RDMA => Ok(()),
+        c::FI_OPT_EFA_USE_DEVICE_RDMA => {
+            // There is nothing else on efa-direct.
+            if !flag && ep.is_direct() {
+                return Err(e::FI_EOPNOTSUPP);
+            }
+            setup.device_rdma = flag;
+            Ok(())
+        }
         // Bytes land in any order: only "not needed" can be had.
         c::FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES
         | c::FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES => match flag {

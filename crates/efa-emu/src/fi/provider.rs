@@ -89,7 +89,7 @@ fn allocate() -> Result<Allocate, c_int> {
 /// The process' state; a wrong environment is told once, and there is no EFA then.
 #[expect(
     clippy::print_stderr,
-    reason = "a provider has no other way to say why it has no NICs, or what its seed is"
+    reason = "a provider has no other way to say why it has no NICs"
 )]
 fn process() -> Result<&'static Process, c_int> {
     static TOLD: OnceLock<()> = OnceLock::new();
@@ -101,17 +101,28 @@ fn process() -> Result<&'static Process, c_int> {
         }
     });
     match Process::get(loaded_by) {
-        Ok(process) => {
-            if process.config().says_seed {
-                let seed = process.config().seed;
-                TOLD.get_or_init(|| eprintln!("efa-emu: EFA_EMU_SEED={seed} does this again"));
-            }
-            Ok(process)
-        }
+        Ok(process) => Ok(process),
         Err(reason) => {
             TOLD.get_or_init(|| eprintln!("efa-emu: no NICs: {reason}"));
             Err(e::FI_ENODATA)
         }
+    }
+}
+
+/// Says with which seed this process does the same again, once, if nobody chose one: when it opens
+/// something, for who only looks at NICs (fi_info) draws nothing.
+#[expect(
+    clippy::print_stderr,
+    reason = "a provider has no other way to say what its seed is"
+)]
+pub(super) fn tell_seed(process: &Process) {
+    static TOLD: OnceLock<()> = OnceLock::new();
+    let config = process.config();
+    if config.says_seed {
+        let (seed, name) = (config.seed, &config.process);
+        TOLD.get_or_init(|| {
+            eprintln!("efa-emu: EFA_EMU_SEED={seed} does this again (process {name})");
+        });
     }
 }
 

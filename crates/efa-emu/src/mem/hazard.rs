@@ -6,9 +6,9 @@
 //! both in one total order, one of the two sees the other.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::thread::yield_now;
 
 use super::layout::{HAZARDS, Segment};
+use super::lock::Patience;
 use super::presence::is_at_work;
 
 /// The use ends when this goes.
@@ -43,23 +43,20 @@ pub(crate) fn announce(segment: &Segment, own: u32, key: u32) -> Option<Announce
 /// Waits until nobody who lives, and is not stopped, uses a key.
 pub(crate) fn wait(segment: &Segment, key: u32) {
     for slot in &segment.hazards {
-        let mut rounds = 0_u32;
+        let mut patience = Patience::default();
         loop {
             let entry = slot.load(Ordering::SeqCst);
             if entry == 0 || entry & 0xffff_ffff != u64::from(key) {
                 break;
             }
-            rounds = rounds.wrapping_add(1);
             let user = u32::try_from(entry >> 32).unwrap_or(0);
-            if rounds % 256 == 0 && !is_at_work(user) {
+            if patience.wait() && !is_at_work(user) {
                 // Gone with its process, or stopped; whoever noticed too has freed the entry.
                 let mine = slot.compare_exchange(entry, 0, Ordering::SeqCst, Ordering::Relaxed);
                 if mine.is_ok() {
                     break;
                 }
-                continue;
             }
-            yield_now();
         }
     }
 }

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use super::lock::Lock;
 
 /// First word of a segment; the digits count the layout's versions.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu05");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu09");
 
 /// Bits of a key that name the slot of its region; the others are its generation.
 pub(crate) const REGION_BITS: u32 = 18;
@@ -25,7 +25,9 @@ pub(crate) const ENDPOINTS: usize = 1024;
 pub(crate) const NICS: usize = crate::config::NICS_MAX;
 /// Receives that an endpoint can have posted or being filled.
 pub(crate) const RECEIVES: usize = 1 << 13;
-/// Events that an endpoint can have unread.
+/// Completion queues that endpoints of a process can receive into: one each.
+pub(crate) const QUEUES: usize = ENDPOINTS;
+/// Events that wait in shared memory until the owner of their queue takes them.
 pub(crate) const EVENTS: usize = 1 << 13;
 /// Messages that can wait at an endpoint for their receives.
 pub(crate) const UNEXPECTED: usize = 1 << 11;
@@ -35,12 +37,17 @@ pub(crate) const BLOCKS: usize = 1 << 12;
 pub(crate) const BLOCK_BYTES: usize = 1 << 13;
 /// Segments of one receive.
 pub(crate) const RECEIVE_IOV: usize = 4;
-/// Copies that can be under way where the system permits no direct ones.
-pub(crate) const RELAYS: usize = 16;
+/// Copies into or from one process that can be under way where the system permits no direct ones ..
+pub(crate) const RELAYS: usize = PEERS * RELAYS_A_PEER;
+/// .. and those of one peer: it may be stopped with them, and others have theirs ..
+pub(crate) const RELAYS_A_PEER: usize = 8;
+/// .. as long as no more peers than these are.
+const PEERS: usize = 64;
 /// Bytes of one such copy.
 pub(crate) const RELAY_BYTES: usize = 1 << 16;
 
-/// A segment.
+/// A segment. In every layout the magic, the process id and when it started are where they are here: by them
+/// those of other versions are swept.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -64,6 +71,8 @@ pub(crate) struct Segment {
     pub(crate) regions: [Region; REGIONS],
     pub(crate) known: [AtomicU64; KNOWN],
     pub(crate) endpoints: [Endpoint; ENDPOINTS],
+    /// What peers did, by the completion queue in which it shows.
+    pub(crate) queues: [Events; QUEUES],
     pub(crate) relays: [Relay; RELAYS],
     pub(crate) blocks: [Block; BLOCKS],
 }
@@ -90,7 +99,7 @@ pub(crate) struct Region {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    /// Guards claims of receives and the tail of events.
+    /// Guards claims of receives, and that it takes part when an event of it is added.
     pub(crate) lock: Lock,
     /// 1 while it takes part.
     pub(crate) enabled: AtomicU32,
@@ -101,20 +110,37 @@ pub(crate) struct Endpoint {
     pub(crate) vector: AtomicU32,
     /// [`flags`](super::layout::flags).
     pub(crate) flags: AtomicU32,
-    pub(crate) event_capacity: AtomicU32,
-    /// Events that have room.
-    pub(crate) events_ready: AtomicU32,
+    /// Which of [`Segment::queues`] its events are in; 0 for none.
+    pub(crate) queue: AtomicU32,
+    pub(crate) padding: AtomicU32,
     /// Untagged and tagged.
     pub(crate) receives: [Receives; 2],
     pub(crate) unexpected: Unexpected,
-    pub(crate) event_head: AtomicU64,
-    pub(crate) event_tail: AtomicU64,
-    pub(crate) events: [Event; EVENTS],
+}
+
+/// The part of a completion queue that peers see: [`super::events`].
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Events {
+    /// Guards the tail.
+    pub(crate) lock: Lock,
+    /// Entries that the queue holds, here and in its owner's memory.
+    pub(crate) capacity: AtomicU32,
+    /// Those in its owner's memory, and those that operations of the owner's are about to make.
+    pub(crate) held: AtomicU32,
+    /// 1 while one is being added here.
+    pub(crate) incoming: AtomicU32,
+    /// Events that have room.
+    pub(crate) ready: AtomicU32,
+    pub(crate) padding: AtomicU32,
+    pub(crate) head: AtomicU64,
+    pub(crate) tail: AtomicU64,
+    pub(crate) all: [Event; EVENTS],
 }
 
 /// What a NIC is.
 pub(crate) mod nic_flags {
-    /// It is lost, or its process hangs: nobody gets an answer.
+    /// It is lost, or hangs: nobody gets an answer.
     pub(crate) const SILENT: u32 = 1;
 }
 
@@ -231,6 +257,10 @@ pub(crate) struct Event {
     pub(crate) error: AtomicU64,
     /// Bytes that did not fit.
     pub(crate) excess: AtomicU64,
+    /// Nanoseconds for which it does not show yet.
+    pub(crate) late_ns: AtomicU64,
+    /// What it is to its owner: bits of [`super::events`].
+    pub(crate) marks: AtomicU64,
 }
 
 /// A copy that the owner of the memory makes for a peer.
@@ -254,7 +284,7 @@ pub(crate) struct Relay {
 const _: () = {
     assert!(size_of::<Region>() == 48);
     assert!(size_of::<Receive>() == 144);
-    assert!(size_of::<Event>() == 80);
+    assert!(size_of::<Event>() == 96);
     // Sparse, but the address space of 64 peers must hold it.
     assert!(size_of::<Segment>() < 4 << 30);
     assert!(RECEIVES.is_power_of_two() && EVENTS.is_power_of_two() && KNOWN.is_power_of_two());

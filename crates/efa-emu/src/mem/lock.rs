@@ -11,8 +11,26 @@ use super::presence::{is_at_work, is_there};
 
 /// Attempts without giving the processor away.
 const SPINS: u32 = 64;
-/// Attempts between two looks at whether the holder lives, and works.
-const PATIENCE: u32 = 1024;
+/// Attempts after that between two looks at whether the holder lives, and works. Few: on a busy machine
+/// each gives the processor away for some milliseconds, and a call must not take as long as many of them.
+const LOOK_EVERY: u32 = 16;
+
+/// Waiting for another process, which may be stopped or gone.
+#[derive(Debug, Default)]
+pub(super) struct Patience(u32);
+
+impl Patience {
+    /// Waits a little; whether it is time to ask what the other one does.
+    pub(super) fn wait(&mut self) -> bool {
+        self.0 = self.0.wrapping_add(1);
+        if self.0 < SPINS {
+            spin_loop();
+            return false;
+        }
+        yield_now();
+        self.0 % LOOK_EVERY == 0
+    }
+}
 
 /// 0, or the user that holds it ([`super::presence`]).
 #[repr(C)]
@@ -27,7 +45,7 @@ impl Lock {
     /// Waits for the lock, or takes it from a process that died with it. `None` if the holder is stopped
     /// (SIGSTOP): it may go on at any time, or never, so what needs the lock is to be tried again later.
     pub(crate) fn acquire(&self, own: u32) -> Option<Held<'_>> {
-        let mut attempts = 0_u32;
+        let mut patience = Patience::default();
         loop {
             let taken = self
                 .0
@@ -35,8 +53,7 @@ impl Lock {
             let Err(holder) = taken else {
                 return Some(Held(self));
             };
-            attempts = attempts.wrapping_add(1);
-            if holder != 0 && attempts % PATIENCE == 0 && !is_at_work(holder) {
+            if patience.wait() && holder != 0 && !is_at_work(holder) {
                 if is_there(holder) {
                     return None;
                 }
@@ -46,11 +63,6 @@ impl Lock {
                 if robbed.is_ok() {
                     return Some(Held(self));
                 }
-            }
-            if attempts < SPINS {
-                spin_loop();
-            } else {
-                yield_now();
             }
         }
     }
@@ -83,6 +95,23 @@ mod tests {
             }
         });
         assert_eq!(counter.into_inner(), 4000);
+    }
+
+    /// How often the processor is given away before it is known that the holder is stopped does not depend
+    /// on how long each time takes.
+    #[test]
+    fn the_holder_is_asked_after_soon() {
+        let mut patience = Patience::default();
+        let waits = |patience: &mut Patience| {
+            let mut waits = 1;
+            while !patience.wait() {
+                waits += 1;
+            }
+            waits
+        };
+        assert_eq!(waits(&mut patience), SPINS);
+        assert_eq!(waits(&mut patience), LOOK_EVERY);
+        assert_eq!(waits(&mut patience), LOOK_EVERY);
     }
 
     #[test]

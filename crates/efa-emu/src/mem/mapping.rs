@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt as _, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::layout::{MAGIC, Segment};
@@ -173,7 +173,7 @@ fn not_dumped(address: *mut c_void, len: usize) {
     unsafe { libc::madvise(address, len, libc::MADV_DONTDUMP) };
 }
 
-/// Removes segments of this user whose processes are gone.
+/// Removes segments of this user whose processes are gone, those of other versions of this crate too.
 pub(crate) fn remove_stale(dir: &Path) {
     let prefix = prefix();
     let Ok(entries) = fs::read_dir(dir) else {
@@ -190,13 +190,46 @@ pub(crate) fn remove_stale(dir: &Path) {
             let user = segment.user.load(Ordering::Relaxed);
             Some(owner(&segment).is_alive() && presence::is_in(dir, user))
         };
-        // One that cannot be opened is of another layout, or not ours to judge.
-        let is_stale = unfinished.or_else(finished) == Some(false);
-        if is_stale {
+        let of_another_version = || owner_by_head(&entry.path()).map(Incarnation::is_alive);
+        // What says of nobody whose it is is not ours to judge.
+        let is_alive = unfinished.or_else(finished).or_else(of_another_version);
+        if is_alive == Some(false) {
             drop(fs::remove_file(entry.path()));
         }
     }
 }
+
+/// What the magic of every layout starts with; two digits follow.
+const MAGIC_NAME: &[u8] = b"efaemu";
+
+/// Who owns a segment of whatever layout: the first words of all of them are the same ([`Segment`]). `None`
+/// if the file is not this user's, or no segment.
+fn owner_by_head(path: &Path) -> Option<Incarnation> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .ok()?;
+    let metadata = file.metadata().ok()?;
+    // SAFETY: geteuid(2) always succeeds.
+    let own = unsafe { libc::geteuid() };
+    if metadata.uid() != own || !metadata.is_file() {
+        return None;
+    }
+    let mut head = [0_u8; 24];
+    file.read_exact_at(&mut head, 0).ok()?;
+    let digits = head[..8].strip_prefix(MAGIC_NAME)?;
+    let is_magic = digits.iter().all(u8::is_ascii_digit);
+    let pid = u32::from_ne_bytes(*head[8..].first_chunk()?);
+    let started = u64::from_ne_bytes(*head[16..].first_chunk()?);
+    is_magic.then_some(Incarnation { pid, started })
+}
+
+const _: () = {
+    assert!(core::mem::offset_of!(Segment, magic) == 0);
+    assert!(core::mem::offset_of!(Segment, pid) == 8);
+    assert!(core::mem::offset_of!(Segment, started) == 16);
+};
 
 #[cfg(test)]
 mod tests {
@@ -236,6 +269,48 @@ mod tests {
         fs::write(&living, "x").expect("a file");
         remove_stale(dir.path());
         assert!(living.exists() && path.exists());
+    }
+
+    /// Of any version, as long or short as it may be; what is not known to be of the dead stays.
+    #[test]
+    fn what_the_dead_of_other_versions_left_is_removed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let own = Incarnation::own();
+        let dead = Incarnation { started: 1, ..own };
+        let make = |id, magic: &[u8; 8], owner: Incarnation, len: u64| {
+            let path = path_of(dir.path(), id);
+            let mut head = magic.to_vec();
+            head.extend(owner.pid.to_ne_bytes());
+            head.extend(0_u32.to_ne_bytes());
+            head.extend(owner.started.to_ne_bytes());
+            fs::write(&path, head).expect("a file");
+            let file = OpenOptions::new().write(true).open(&path).expect("it");
+            file.set_len(len).expect("its length");
+            path
+        };
+        let whole = size_of::<Segment>() as u64;
+        let swept = [
+            make(1, b"efaemu01", dead, 5000),
+            make(2, b"efaemu08", dead, whole),
+            make(3, b"efaemu77", dead, 3 * whole),
+        ];
+        let kept = [
+            make(4, b"efaemu08", own, 5000),
+            make(5, b"efaemu77", own, whole),
+            make(6, b"efaemuxx", dead, 5000),
+            make(7, b"somebody", dead, whole),
+            make(8, b"efaemu08", dead, 20),
+            make(9, &[0; 8], dead, whole),
+        ];
+        let link = path_of(dir.path(), 10);
+        let elsewhere = dir.path().join("elsewhere");
+        fs::copy(&swept[0], &elsewhere).expect("a copy");
+        std::os::unix::fs::symlink(&elsewhere, &link).expect("a link");
+        fs::create_dir(path_of(dir.path(), 11)).expect("a directory");
+        crate::sweep(dir.path());
+        assert!(!swept.iter().any(|path| path.exists()), "{swept:?}");
+        assert!(kept.iter().all(|path| path.exists()), "{kept:?}");
+        assert!(elsewhere.exists() && link.exists());
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! | `known` | which addresses an address vector has |
 //! | `receives` | posted receives, claimed by senders |
 //! | `unexpected` | messages that came before their receives |
-//! | `events` | what happened to an endpoint because of its peers |
+//! | `events` | what peers did to endpoints, by the completion queue it shows in |
 //! | `copy` | moving bytes between processes |
 //! | `pipe` | moving bytes within a process where that call is forbidden |
 //! | `relay` | moving bytes where the system permits no direct copy |

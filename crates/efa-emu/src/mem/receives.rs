@@ -11,7 +11,7 @@ use super::events;
 use super::layout::{Endpoint, RECEIVE_IOV, RECEIVES, Receive, Receives};
 use super::presence::{NOBODY, is_there};
 use super::regions::LIVE;
-use super::room::reserve;
+use super::room::{self, reserve};
 
 /// States of a place.
 pub(crate) mod state {
@@ -363,6 +363,16 @@ pub(crate) fn reset(endpoint: &Endpoint, depth: usize) {
         queue.tail.store(START, Ordering::Relaxed);
         queue.next.store(0, Ordering::Relaxed);
         queue.places.store(number, Ordering::Relaxed);
+    }
+}
+
+/// Gives back what room the receives had; nobody has one any more. [`reset`] and [`make_room`] come before
+/// others.
+pub(crate) fn give_back(endpoint: &Endpoint) {
+    for queue in &endpoint.receives {
+        queue.next.store(0, Ordering::Relaxed);
+        room::give_back(&queue.order);
+        room::give_back(&queue.entries);
     }
 }
 

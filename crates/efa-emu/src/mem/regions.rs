@@ -36,8 +36,8 @@ pub(crate) struct Use {
     /// One bit of it must be allowed.
     pub(crate) access: u64,
     pub(crate) domain: u32,
-    /// By a peer: counts against `revoke_after`.
-    pub(crate) remote: bool,
+    /// By a peer, for the first time of its operation: counts against `revoke_after`.
+    pub(crate) counts: bool,
 }
 
 /// Slots that are free, least recently used first.
@@ -157,7 +157,7 @@ pub(crate) fn allows(segment: &Segment, key: u64, wanted: &Use) -> bool {
         .is_some_and(|end| end <= len);
     let allowed = u64::from(region.access.load(Ordering::Relaxed)) & wanted.access != 0;
     let ours = region.domain.load(Ordering::Relaxed) == wanted.domain;
-    inside && allowed && ours && (!wanted.remote || has_uses_left(&region.uses_left))
+    inside && allowed && ours && (!wanted.counts || has_uses_left(&region.uses_left))
 }
 
 fn has_uses_left(uses_left: &core::sync::atomic::AtomicU64) -> bool {

@@ -2,12 +2,12 @@
 //! memory's owner, whose polls (or device thread) serve what was asked.
 
 use core::ffi::c_void;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::copy::{Direction, Piece, Side, transfer};
 use super::hazard;
-use super::layout::{RELAY_BYTES, Relay, Segment};
-use super::presence::is_there;
+use super::layout::{RELAY_BYTES, RELAYS, RELAYS_A_PEER, Relay, Segment};
+use super::presence::{is_at_work, is_there};
 use super::receives::{Queue, is_claimed_by};
 use super::regions::{LIVE, Use, allows};
 use super::room;
@@ -117,9 +117,15 @@ unsafe fn ask(segment: &Segment, own: u32, under: &mut Under, copy: &Copy<'_>) -
             .is_ok()
     };
     let ready = || room::ready(&segment.relays, &segment.relays_ready);
+    let is_own = |relay: &&Relay| relay.user.load(Ordering::Relaxed) == own;
+    if ready().iter().filter(is_own).count() >= RELAYS_A_PEER {
+        return Step::Wait;
+    }
     let Some((slot, relay)) = ready().iter().enumerate().find(|(_, r)| free(r)) else {
         // There may be one the next time.
-        room::one_more(&segment.relays, &segment.relays_ready);
+        if !room::one_more(&segment.relays, &segment.relays_ready) && ready().len() == RELAYS {
+            tell_of_the_stopped(segment);
+        }
         return Step::Wait;
     };
     relay.addr.store(addr, Ordering::Relaxed);
@@ -146,6 +152,35 @@ unsafe fn ask(segment: &Segment, own: u32, under: &mut Under, copy: &Copy<'_>) -
     segment.asked.store(1, Ordering::Release);
     under.slot = Some((slot, bytes));
     Step::Wait
+}
+
+/// Says once that copies wait for processes that are stopped, if that is what they have waited for so often.
+#[expect(
+    clippy::print_stderr,
+    reason = "a provider has no other way to say what is to be done"
+)]
+fn tell_of_the_stopped(segment: &Segment) {
+    /// Before it is worth a look.
+    const OFTEN: u32 = 10_000;
+    static WAITED: AtomicU32 = AtomicU32::new(0);
+    if WAITED.fetch_add(1, Ordering::Relaxed) + 1 != OFTEN {
+        return;
+    }
+    let users = segment
+        .relays
+        .iter()
+        .map(|relay| relay.user.load(Ordering::Relaxed));
+    let stopped = users
+        .filter(|user| is_there(*user) && !is_at_work(*user))
+        .count();
+    if stopped > 0 {
+        let owner = segment.pid.load(Ordering::Relaxed);
+        eprintln!(
+            "efa-emu: {stopped} of the {RELAYS} copies that can be under way through the shared memory of process \
+             {owner} are those of processes that are stopped; others wait\n  try: let them go on (SIGCONT), or \
+             end them"
+        );
+    }
 }
 
 /// Gives up a copy whose operation is over.
@@ -291,7 +326,7 @@ fn serve_one(segment: &Segment, own: u32, relay: &Relay, asked: u32) -> bool {
             len,
             access: u64::MAX,
             domain: domain.map_or(0, |region| region.domain.load(Ordering::Relaxed)),
-            remote: false,
+            counts: false,
         };
         if !allows(segment, key, &wanted) {
             return false;
@@ -304,7 +339,35 @@ fn serve_one(segment: &Segment, own: u32, relay: &Relay, asked: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mapping;
     use super::*;
+
+    /// Peers that are stopped with theirs leave others theirs: of as many peers as there may be.
+    #[test]
+    fn no_peer_has_all_slots() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (_, _, segment) = mapping::create(dir.path(), std::process::id()).expect("a segment");
+        let copy = Copy {
+            direction: Direction::In,
+            local: &[],
+            remote: &[(1 << 20, 8)],
+            len: 8,
+            right: Right::Key(1),
+        };
+        let asks = |user| {
+            let mut all = vec![Under::default(); 4 * RELAYS_A_PEER];
+            for under in &mut all {
+                // SAFETY: nothing is served, so no bytes are moved.
+                let step = unsafe { step(&segment, user, under, &copy) };
+                assert_eq!(step, Step::Wait);
+            }
+            all.iter().filter(|under| under.slot.is_some()).count()
+        };
+        let peers = u32::try_from(RELAYS / RELAYS_A_PEER).expect("a number");
+        assert_eq!(peers, 64, "more ranks than a machine has");
+        assert!((1..=peers).all(|user| asks(user) == RELAYS_A_PEER));
+        assert_eq!(asks(peers + 1), 0);
+    }
 
     #[test]
     fn rights_survive_packing() {

@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
 use std::sync::OnceLock;
 
-use super::layout::Segment;
+use super::layout::{Event, Message, Receive, Segment};
 
 /// Bytes of a page.
 pub(crate) fn page() -> usize {
@@ -35,6 +35,30 @@ pub(crate) fn reserve<T>(list: &[T]) -> io::Result<()> {
     tell();
     Err(io::Error::from_raw_os_error(libc::ENOSPC))
 }
+
+/// Gives a list's whole pages back to the file system: they are zeros, and want [`reserve`] before they are
+/// touched again. Costs a system call. Where the file system cannot (madvise(2), `MADV_REMOVE`), they stay.
+pub(crate) fn give_back<T: Shared>(list: &[T]) {
+    let whole = page();
+    let start: *const c_void = list.as_ptr().cast();
+    let lead = start.addr().next_multiple_of(whole) - start.addr();
+    let len = size_of_val(list).saturating_sub(lead) / whole * whole;
+    if len == 0 {
+        return;
+    }
+    let start = start.wrapping_byte_add(lead).cast_mut();
+    // SAFETY: madvise(2): whole pages of a shared mapping, all of them within what is borrowed, which is
+    // atomics (`Shared`): zeros are values like those that others write.
+    unsafe { libc::madvise(start, len, libc::MADV_REMOVE) };
+}
+
+/// What is of atomics alone, so that it may be zeros at any time.
+pub(crate) trait Shared {}
+
+impl Shared for AtomicU32 {}
+impl Shared for Receive {}
+impl Shared for Message {}
+impl Shared for Event {}
 
 #[expect(
     clippy::print_stderr,
@@ -89,6 +113,32 @@ mod tests {
     use super::*;
     use crate::mem::mapping;
     use std::fs::OpenOptions;
+
+    #[test]
+    fn pages_that_are_given_back_are_zeros_and_take_nothing() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir_in("/dev/shm").expect("a directory");
+        let (_, path, segment) =
+            mapping::create(dir.path(), std::process::id()).expect("a segment");
+        let taken = || std::fs::metadata(&path).expect("its file").blocks() * 512;
+        let before = taken();
+        let list = &segment.queues[3].all[..1000];
+        for _ in 0..3 {
+            reserve(list).expect("room");
+            let full = taken();
+            assert!(full >= before + size_of_val(list) as u64, "{full}");
+            list.iter()
+                .for_each(|event| event.len.store(7, Ordering::Relaxed));
+            give_back(list);
+            // But for the pages at its ends, which are others' too.
+            let now = taken();
+            assert!(now <= before + 2 * page() as u64, "{now}, {before} before");
+            assert_eq!(list[500].len.load(Ordering::Relaxed), 0);
+            give_back(list);
+        }
+        give_back(&list[..1]);
+        give_back(&list[..0]);
+    }
 
     /// A file that is cut off is as good as a directory that is full: SIGBUS for who touches it.
     #[test]

@@ -117,6 +117,10 @@ pub(crate) fn add(
 }
 
 fn of_ticket(endpoint: &Endpoint, ticket: Ticket) -> Option<(&Message, u32)> {
+    // Of one that closed nothing is looked at: its pages are not there any more.
+    if endpoint.enabled.load(Ordering::Acquire) == 0 {
+        return None;
+    }
     let message = endpoint.unexpected.messages.get(ticket.place)?;
     let state = message.state.load(Ordering::Acquire);
     (message.serial.load(Ordering::Relaxed) == ticket.serial).then_some((message, state))
@@ -290,6 +294,11 @@ pub(crate) fn clear(segment: &Segment, endpoint: &Endpoint) {
     ] {
         flag.store(0, Ordering::Relaxed);
     }
+}
+
+/// Gives back what room the messages had, once they are [`clear`]ed.
+pub(crate) fn give_back(endpoint: &Endpoint) {
+    room::give_back(&endpoint.unexpected.messages);
 }
 
 /// Forgets announcements of the dead; what is kept of theirs stays. The owner only, under the

@@ -82,6 +82,24 @@ const ERRNOS: [(&str, i32); 9] = [
     ("ENOTCONN", 107),
 ];
 
+/// The codes in words, for who has to choose one.
+pub(super) fn codes() -> String {
+    let named = Code::NAMED.map(|(name, code)| {
+        let Code { err, prov_errno } = code;
+        format!("{name} ({err}/{prov_errno})")
+    });
+    format!(
+        "{}, or two numbers ERR/PROV_ERRNO such as 22/7",
+        named.join(", ")
+    )
+}
+
+/// The errnos in words.
+pub(super) fn errnos() -> String {
+    let named = ERRNOS.map(|(name, _)| name).join(", ");
+    format!("one of {named}")
+}
+
 pub(super) const ENOMEM: i32 = 12;
 pub(super) const EINVAL: i32 = 22;
 

@@ -6,56 +6,19 @@
 //!
 //! # The language
 //!
-//! One rule a line, or several with `;` between; `#` starts a comment. A rule is a verb and words
-//! `name=value` in any order:
-//!
-//! ```text
-//! reorder window=16 for=20us                       # up to 16 later posts overtake one, which waits so long for them
-//! delay on=write,send uniform=5us..200us nic=0     # also fixed=10us, exp=50us max=2ms; delays add up
-//! speed nic=3 rate=10Gbps                          # a slow NIC; the last rule counts
-//! eagain on=write chance=1% burst=8                # the post is refused 8 times, then taken; burst=forever
-//! refuse on=send at=7 errno=EINVAL                 # the call fails
-//! error on=imm at=100 code=bad-rkey lands=yes      # completes with err 22, prov_errno 7, though the bytes arrive
-//! lose on=send at=3                                # neither arrives nor completes
-//! duplicate on=imm chance=0.1% side=remote         # completes twice, at the target; side=local: for who posted
-//! late on=write chance=1% by=10ms side=local       # the completion shows late
-//! rnr chance=5% tries=4                            # sends find the receiver not ready; tries=forever
-//! nic-lost nic=2 at=1000 code=flushed refuse=EIO   # from its 1000th post on the NIC is gone
-//! die process=1 at=1000                            # the process kills itself at its 1000th post
-//! mute process=1 at=1000                           # the process hangs: nothing leaves it, nobody gets an answer
-//! stop-polling process=1 at=1000 polls=100000      # reads of its queues find nothing and make no progress
-//! empty chance=30%                                 # reads of the queues find nothing, entries stay
-//! readerr busy=3                                   # the read of an error entry says EAGAIN three times
-//! revoke at=3 after=20                             # the key of the third region is bad after 20 uses by peers
-//! mr-limit count=100 bytes=64M pages=4096 errno=ENOMEM
-//! mr-error at=5 errno=EINVAL                       # the fifth registration fails
-//! ```
-//!
-//! * Every rule takes `nic=0,4-7` and `process=0,3` (names of processes, which are their ranks).
-//! * Where a rule strikes some of the operations: `at=5,9` (ordinals from 1), `every=100`,
-//!   `from=10`, `to=20`, `chance=1%`; all that are given have to hold, none means each. What can never
-//!   hold is an error, and so is a NIC that there is not. `nic-lost`,
-//!   `die`, `mute` and `stop-polling` need one `at=`.
-//! * `on=` names kinds of operation: `send`, `recv` (the posting of a receive), `read`, `write`,
-//!   `imm` (writes with data, which `write` covers too), `any`. Without it a rule is about all but
-//!   receives; `size=4K..1M` (or `4K..`, `..1M`) leaves out smaller and larger ones, of `revoke` and
-//!   `mr-error` those registrations. What is about the way of the bytes (`delay`, `lose`, `duplicate`, `late`) is not for
-//!   receives.
-//! * A rule counts by itself, for each NIC of each process: the operations it is about, of
-//!   `readerr` the error entries, of `empty` the reads, of `revoke` and `mr-error` the
-//!   registrations. A post refused with EAGAIN counts once, when it is taken.
-//! * Of several faults that strike one operation the first in the plan counts, but `die` always.
-//! * Without a `reorder` rule operations overtake within a window of 8, and none waits for it; with
-//!   `window=0` all go in order.
-//! * Codes: [`Code::NAMED`], or numbers such as `code=22/7`.
+#![doc = "```text"]
+#![doc = include_str!("rules.txt")]
+#![doc = "```"]
 
 mod code;
 mod draw;
 mod error;
+mod manual;
 mod nic;
 mod parse;
 mod rule;
 mod units;
+mod verb;
 mod verdict;
 
 #[cfg(test)]
@@ -63,9 +26,12 @@ mod tests;
 
 use core::fmt;
 use core::str::FromStr;
+use core::sync::atomic::AtomicU64;
+use std::sync::Arc;
 
 pub use code::Code;
 pub use error::PlanError;
+pub use manual::manual;
 pub use nic::NicPlan;
 pub use rule::OpKind;
 use rule::{Action, Rule};
@@ -165,11 +131,32 @@ impl Plan {
         parse::starts_with_rule(text)
     }
 
-    /// The plan's state for the NIC of number `nic`, in the process of this name.
+    /// The plan's state for the NIC of number `nic`, in the process of this name, if it uses no other one.
     #[must_use]
     pub fn nic(&self, seed: u64, process: &str, nic: usize) -> NicPlan {
+        self.of_nics(seed, process)(nic)
+    }
+
+    /// The same for each of so many NICs, which count together what is said to be counted `per=process`.
+    ///
+    /// ```
+    /// use efa_emu_fi::plan::{OpKind, Plan, PostVerdict};
+    ///
+    /// let plan = Plan::parse("refuse at=2 errno=EIO per=process").unwrap();
+    /// let mut nics = plan.nics(7, "rank 0", 2);
+    /// assert!(matches!(nics[1].on_post(OpKind::Write, 8), PostVerdict::Accept(_)));
+    /// assert_eq!(nics[0].on_post(OpKind::Write, 8), PostVerdict::Fail { errno: 5 });
+    /// ```
+    #[must_use]
+    pub fn nics(&self, seed: u64, process: &str, count: usize) -> Vec<NicPlan> {
+        (0..count).map(self.of_nics(seed, process)).collect()
+    }
+
+    fn of_nics(&self, seed: u64, process: &str) -> impl Fn(usize) -> NicPlan {
         let unwritten = self.rules.len() - self.written().count();
-        NicPlan::new((&self.rules, unwritten), seed, process, nic)
+        let together = |rule| (rule, Arc::<AtomicU64>::default());
+        let rules: Vec<_> = self.rules.iter().map(together).collect();
+        move |nic| NicPlan::new((&rules, unwritten), seed, process, nic)
     }
 }
 

@@ -1,11 +1,13 @@
 //! A plan at work on one NIC of one process.
 
 use core::hash::{Hash as _, Hasher as _};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::hash::DefaultHasher;
+use std::sync::Arc;
 
 use super::code::Code;
 use super::draw::Stream;
-use super::rule::{Action, Delay, OpKind, Rule, Side};
+use super::rule::{Action, Delay, OpKind, Per, Rule, Side};
 use super::verdict::{
     OpFault, PollVerdict, PostVerdict, RegVerdict, Registered, Registration, Schedule,
 };
@@ -13,7 +15,8 @@ use super::verdict::{
 /// The plan's state for one NIC in one process.
 ///
 /// What it says of the n-th operation depends on the plan, the seed, the process's name, the NIC's
-/// number and n; not on time, and not on what happens on other NICs or in other processes. Calls
+/// number and n; not on time, and not on what happens on other NICs (but for which of a process is the
+/// n-th, where a rule says `per=process`) or in other processes. Calls
 /// cost a few nanoseconds for each rule that is about the NIC, and allocate nothing.
 #[derive(Clone, Debug)]
 pub struct NicPlan {
@@ -41,23 +44,46 @@ struct Armed {
     /// Its number among those that are written.
     number: Option<usize>,
     stream: Stream,
-    /// Operations, calls or regions it was about so far.
-    seen: u64,
+    /// Operations, calls or regions it was about so far, on all NICs that count together.
+    seen: Counter,
+    /// The ordinal of the next one here, once it was looked at: it is the same when it is tried again.
+    next: Option<u64>,
+    /// The ordinal of the last one that was counted here.
+    last: u64,
     /// Attempts that it refused since.
     refused: u64,
 }
 
+/// Gives ordinals, from 1.
+#[derive(Clone, Debug)]
+enum Counter {
+    OfNic(u64),
+    OfProcess(Arc<AtomicU64>),
+}
+
+impl Counter {
+    fn next(&mut self) -> u64 {
+        match self {
+            Self::OfNic(seen) => {
+                *seen += 1;
+                *seen
+            }
+            Self::OfProcess(seen) => seen.fetch_add(1, Ordering::Relaxed) + 1,
+        }
+    }
+}
+
 impl Armed {
     /// Whether it strikes the next one.
-    fn strikes_next(&self) -> bool {
-        let n = self.seen + 1;
+    fn strikes_next(&mut self) -> bool {
+        let n = *self.next.get_or_insert_with(|| self.seen.next());
         self.rule.when.hits(n, |ppm| self.stream.chance(2 * n, ppm))
     }
 
     /// Counts one on, and says whether it is struck.
     fn advance(&mut self) -> bool {
         let strikes = self.strikes_next();
-        self.seen += 1;
+        self.last = self.next.take().unwrap_or(self.last);
         self.refused = 0;
         strikes
     }
@@ -83,14 +109,14 @@ impl Armed {
         }
         // Without keys of its own: the same in every process.
         let mut hasher = DefaultHasher::new();
-        (self.stream, self.seen, strikes).hash(&mut hasher);
+        (self.stream, self.last, strikes).hash(&mut hasher);
         (verdict.schedule, verdict.refuse).hash(&mut hasher);
         hasher.finish()
     }
 
     /// Where the rule's own draw for the last one counted stands.
     const fn place(&self) -> u64 {
-        2 * self.seen + 1
+        2 * self.last + 1
     }
 }
 
@@ -101,9 +127,10 @@ struct Loss {
 }
 
 impl NicPlan {
-    /// The rules that are about this NIC of this process; the first so many are not written.
+    /// The rules that are about this NIC of this process, each with what counts the operations of all NICs
+    /// together; the first so many are not written.
     pub(super) fn new(
-        (rules, unwritten): (&[Rule], usize),
+        (rules, unwritten): (&[(&Rule, Arc<AtomicU64>)], usize),
         seed: u64,
         process: &str,
         nic: usize,
@@ -121,16 +148,21 @@ impl NicPlan {
             struck: Vec::with_capacity(rules.len()),
             digest: None,
         };
-        for (index, rule) in rules.iter().enumerate() {
+        for (index, (rule, together)) in rules.iter().enumerate() {
             if rule.scope.has(nic, process) {
-                let stream = Stream::named([seed, name_hash(process), as_u64(nic), as_u64(index)]);
-                plan.arm(rule, index.checked_sub(unwritten), stream);
+                // What is drawn for the n-th is the same on whichever NIC it is.
+                let (whose, seen) = match rule.when.per {
+                    Per::Nic => (as_u64(nic), Counter::OfNic(0)),
+                    Per::Process => (u64::MAX, Counter::OfProcess(Arc::clone(together))),
+                };
+                let stream = Stream::named([seed, name_hash(process), whose, as_u64(index)]);
+                plan.arm(rule, index.checked_sub(unwritten), (stream, seen));
             }
         }
         plan
     }
 
-    fn arm(&mut self, rule: &Rule, number: Option<usize>, stream: Stream) {
+    fn arm(&mut self, rule: &Rule, number: Option<usize>, (stream, seen): (Stream, Counter)) {
         let list = match rule.action {
             Action::Speed { bits_per_second } => {
                 self.slow_bps = Some(bits_per_second);
@@ -157,7 +189,9 @@ impl NicPlan {
             rule: rule.clone(),
             number,
             stream,
-            seen: 0,
+            seen,
+            next: None,
+            last: 0,
             refused: 0,
         });
     }
@@ -166,6 +200,9 @@ impl NicPlan {
     /// same operation when it is tried again. `len` is the length of its data in bytes.
     pub fn on_post(&mut self, kind: OpKind, len: u64) -> PostVerdict {
         self.struck.clear();
+        if self.kills(kind, len) {
+            return PostVerdict::Kill;
+        }
         if let Some(loss) = self.lost {
             return PostVerdict::Fail { errno: loss.refuse };
         }
@@ -197,6 +234,27 @@ impl NicPlan {
             Some(errno) => PostVerdict::Fail { errno },
             None => PostVerdict::Accept(verdict.schedule),
         }
+    }
+
+    /// Whether the process dies at a post: asked before any other rule, since none makes a difference to it.
+    /// On a NIC that is lost nothing else counts posts any more.
+    fn kills(&mut self, kind: OpKind, len: u64) -> bool {
+        let is_lost = self.lost.is_some();
+        let is_death = |armed: &&mut Armed| {
+            let rule = &armed.rule;
+            matches!(rule.action, Action::Die) && rule.on.has(kind) && rule.sizes.has(len)
+        };
+        let mut kills = false;
+        for armed in self.posts.iter_mut().filter(is_death) {
+            let strikes = if is_lost {
+                armed.advance()
+            } else {
+                armed.strikes_next()
+            };
+            self.struck.extend(armed.number.filter(|_| strikes));
+            kills |= strikes;
+        }
+        kills
     }
 
     /// From now on [`Self::digest`] is kept, which costs some 20 ns for each rule about a post.
@@ -311,7 +369,7 @@ impl NicPlan {
         self.lost.map_or(Code::FLUSHED, |loss| loss.code)
     }
 
-    /// Whether the process hangs: nothing leaves it any more, its queues stay empty, and peers find
+    /// Whether the NIC hangs: nothing leaves it any more, its queues stay empty, and peers find
     /// it unresponsive.
     #[must_use]
     pub const fn is_mute(&self) -> bool {
@@ -356,7 +414,6 @@ impl Verdict {
             }
             Action::Rnr { tries } => plan.rnr = plan.rnr.saturating_add(tries),
             Action::Refuse { errno } => self.refuse = self.refuse.or(Some(errno)),
-            Action::Die => plan.fault = OpFault::Kill,
             Action::Error { code, lands } => {
                 let executed = lands;
                 plan.add(OpFault::Error { code, executed });
@@ -368,7 +425,8 @@ impl Verdict {
             Action::Mute => self.mutes = true,
             Action::StopPolling { polls } => self.stalled_polls = polls,
             // Not about posts, or dealt with before.
-            Action::Eagain { .. }
+            Action::Die
+            | Action::Eagain { .. }
             | Action::Speed { .. }
             | Action::Empty
             | Action::Readerr { .. }

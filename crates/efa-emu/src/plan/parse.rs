@@ -6,16 +6,33 @@
 
 use super::code::{self, Code};
 use super::error::PlanError;
-use super::rule::{Action, Delay, Limits, OpKind, Ops, Rule, Scope, Side, Sizes, When};
+use super::rule::{Action, Delay, Limits, OpKind, Ops, Per, Rule, Scope, Side, Sizes, When};
 use super::units;
+use super::verb;
 
 type Parsed<T> = Result<T, PlanError>;
 
 /// All rules of a plan, in the order they are written in.
 pub(super) fn rules(text: &str) -> Parsed<Vec<Rule>> {
     each_rule(text)
-        .map(|(line, words)| rule(Words::read(line, &words)?))
+        .map(|(line, words)| Ok(rule(Words::read(line, &words)?)?.0))
         .collect()
+}
+
+/// A word that a rule takes.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) name: &'static str,
+    /// What its value is.
+    pub(super) help: String,
+    pub(super) is_required: bool,
+}
+
+/// The words that a rule takes, by one that is right; none by one that is not.
+pub(super) fn asked(example: &str) -> Vec<Asked> {
+    let words: Vec<&str> = example.split_whitespace().collect();
+    let read = Words::read(1, &words).and_then(rule);
+    read.map_or_else(|_| Vec::new(), |(_, asked)| asked)
 }
 
 /// The same rules, one a line, with one blank between words and no comments.
@@ -27,7 +44,9 @@ pub(super) fn canonical(text: &str) -> String {
 /// Whether the first word of a text is one that starts a rule.
 pub(super) fn starts_with_rule(text: &str) -> bool {
     let first = each_rule(text).next();
-    first.is_some_and(|(_, words)| VERBS.split(", ").any(|verb| words.first() == Some(&verb)))
+    first.is_some_and(|(_, words)| {
+        (verb::VERBS.iter()).any(|verb| words.first() == Some(&verb.name))
+    })
 }
 
 /// The words of each rule, with its line.
@@ -41,7 +60,8 @@ fn each_rule(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
         .filter(|(_, words)| !words.is_empty())
 }
 
-fn rule(mut words: Words<'_>) -> Parsed<Rule> {
+/// The rule, and the words that it takes.
+fn rule(mut words: Words<'_>) -> Parsed<(Rule, Vec<Asked>)> {
     let scope = words.scope()?;
     let (on, when, action) = match words.verb {
         "reorder" | "speed" | "mr-limit" => (Ops::OUTGOING, When::ALWAYS, words.of_the_nic()?),
@@ -57,26 +77,25 @@ fn rule(mut words: Words<'_>) -> Parsed<Rule> {
             (Ops::OUTGOING, words.when()?, words.of_calls()?)
         }
         unknown => {
-            let help = format!("a rule starts with one of {VERBS}");
+            let help = format!("a rule starts with one of {}", verb::names());
             return Err(words.fault(unknown, "is no rule", &help));
         }
     };
     let sizes = words.sizes()?;
-    words.finish()?;
-    Ok(Rule {
+    let asked = words.finish()?;
+    let rule = Rule {
         scope,
         on,
         sizes,
         when,
         action,
-    })
+    };
+    Ok((rule, asked))
 }
 
 /// How long an operation waits for those that may overtake it, unless a rule says.
 const REORDER_NS: u64 = 20_000;
 
-/// What a rule can start with.
-const VERBS: &str = "reorder, delay, speed, eagain, error, lose, duplicate, late, rnr, refuse, empty, readerr, nic-lost, die, mute, stop-polling, revoke, mr-limit, mr-error";
 const COUNT: &str = "a number from 1 on, such as 100";
 const COUNTS: &str = "numbers from 1 on, such as 5 or 5,9,100";
 const COUNT_OR_NONE: &str = "a number from 0 on, such as 100";
@@ -92,10 +111,9 @@ const SIZES: &str = "the smallest and the largest, such as 4K..1M, 4K.. or ..1M"
 const PERCENT: &str = "0% to 100% with at most four decimals, such as 0.5%";
 const OPS: &str = "any, or some of send, recv, write, imm, read, such as send,write";
 const SIDE: &str = "local (of the one who posted) or remote (of the target)";
+const PER: &str =
+    "nic (each counts by itself, unless said) or process (all NICs of the rule together)";
 const YES_NO: &str = "yes or no";
-const CODE: &str = "flushed, bad-lkey, bad-rkey, aborted, bad-qpn, receiver-not-ready, bad-length, unresponsive, unknown-peer, unreachable, handshake-failed, or two numbers ERR/PROV_ERRNO such as 22/7";
-const ERRNO: &str =
-    "EIO, ENOMEM, ENODEV, EINVAL, ENOSPC, EOPNOTSUPP, ENETDOWN, ENOBUFS or ENOTCONN";
 
 /// The words of one rule, and which of them were asked for.
 struct Words<'t> {
@@ -104,7 +122,7 @@ struct Words<'t> {
     /// Name, value, and whether it was taken.
     given: Vec<(&'t str, &'t str, bool)>,
     /// The names that the verb takes.
-    asked: Vec<&'static str>,
+    asked: Vec<Asked>,
 }
 
 impl<'t> Words<'t> {
@@ -146,7 +164,11 @@ impl<'t> Words<'t> {
         help: &str,
         read: impl Fn(&str) -> Option<T>,
     ) -> Parsed<Option<T>> {
-        self.asked.push(name);
+        self.asked.push(Asked {
+            name,
+            help: help.to_owned(),
+            is_required: false,
+        });
         let Some(word) = self.given.iter_mut().find(|(given, ..)| *given == name) else {
             return Ok(None);
         };
@@ -169,6 +191,9 @@ impl<'t> Words<'t> {
         read: impl Fn(&str) -> Option<T>,
     ) -> Parsed<T> {
         let value = self.optional(name, help, read)?;
+        if let Some(asked) = self.asked.last_mut() {
+            asked.is_required = true;
+        }
         value.ok_or_else(|| {
             self.fault(
                 self.verb,
@@ -179,14 +204,17 @@ impl<'t> Words<'t> {
     }
 
     /// Complains of a word that no one asked for.
-    fn finish(self) -> Parsed<()> {
+    fn finish(self) -> Parsed<Vec<Asked>> {
         match self.given.iter().find(|(.., taken)| !taken) {
-            None => Ok(()),
-            Some((name, value, _)) => Err(self.fault(
-                &format!("{name}={value}"),
-                &format!("is not for {}", self.verb),
-                &format!("one of {}", self.asked.join(", ")),
-            )),
+            None => Ok(self.asked),
+            Some((name, value, _)) => {
+                let asked: Vec<&str> = self.asked.iter().map(|asked| asked.name).collect();
+                Err(self.fault(
+                    &format!("{name}={value}"),
+                    &format!("is not for {}", self.verb),
+                    &format!("one of {}", asked.join(", ")),
+                ))
+            }
         }
     }
 
@@ -218,7 +246,8 @@ impl<'t> Words<'t> {
 
     /// For verbs about operations, which are those that may say which, and about registrations.
     fn sizes(&mut self) -> Parsed<Sizes> {
-        let has_size = self.asked.contains(&"on") || matches!(self.verb, "mr-error" | "revoke");
+        let has_size = self.asked.iter().any(|asked| asked.name == "on")
+            || matches!(self.verb, "mr-error" | "revoke");
         if !has_size {
             return Ok(Sizes::ALL);
         }
@@ -240,6 +269,7 @@ impl<'t> Words<'t> {
             from: from.unwrap_or(always.from),
             to: to.unwrap_or(always.to),
             chance_ppm: chance.unwrap_or(always.chance_ppm),
+            per: self.per()?,
         };
         if when.is_never() {
             let what = "can never strike: no number is in all that is given";
@@ -253,8 +283,14 @@ impl<'t> Words<'t> {
         let at = self.required("at", COUNT, units::positive)?;
         Ok(When {
             at: vec![at],
+            per: self.per()?,
             ..When::ALWAYS
         })
+    }
+
+    fn per(&mut self) -> Parsed<Per> {
+        let per = self.optional("per", PER, Per::parse)?;
+        Ok(per.unwrap_or(When::ALWAYS.per))
     }
 
     fn of_the_nic(&mut self) -> Parsed<Action> {
@@ -297,10 +333,10 @@ impl<'t> Words<'t> {
                 burst: self.required("burst", ENDLESS, endless)?,
             },
             "refuse" => Action::Refuse {
-                errno: self.required("errno", ERRNO, code::errno)?,
+                errno: self.required("errno", &code::errnos(), code::errno)?,
             },
             _ => Action::Error {
-                code: self.required("code", CODE, Code::parse)?,
+                code: self.required("code", &code::codes(), Code::parse)?,
                 lands: self.optional("lands", YES_NO, yes_no)?.unwrap_or(false),
             },
         })
@@ -310,10 +346,10 @@ impl<'t> Words<'t> {
         Ok(match self.verb {
             "nic-lost" => Action::NicLost {
                 code: self
-                    .optional("code", CODE, Code::parse)?
+                    .optional("code", &code::codes(), Code::parse)?
                     .unwrap_or(Code::FLUSHED),
                 refuse: self
-                    .optional("refuse", ERRNO, code::errno)?
+                    .optional("refuse", &code::errnos(), code::errno)?
                     .unwrap_or(code::EINVAL),
             },
             "die" => Action::Die,
@@ -333,7 +369,7 @@ impl<'t> Words<'t> {
                 busy: self.required("busy", COUNT, units::positive)?,
             },
             "mr-error" => Action::MrError {
-                errno: self.required("errno", ERRNO, code::errno)?,
+                errno: self.required("errno", &code::errnos(), code::errno)?,
             },
             _ => Action::Revoke {
                 after: self.required("after", COUNT_OR_NONE, small)?,
@@ -365,7 +401,7 @@ impl<'t> Words<'t> {
         let count = self.optional("count", COUNT_OR_NONE, units::count)?;
         let bytes = self.optional("bytes", SIZE, units::bytes)?;
         let pages = self.optional("pages", COUNT_OR_NONE, units::count)?;
-        let errno = self.optional("errno", ERRNO, code::errno)?;
+        let errno = self.optional("errno", &code::errnos(), code::errno)?;
         if count.or(bytes).or(pages).is_none() {
             return Err(self.fault(
                 self.verb,

@@ -80,6 +80,25 @@ impl Sizes {
     }
 }
 
+/// Whose operations have ordinals together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Per {
+    /// Those of each NIC.
+    Nic,
+    /// Those of all NICs of the rule, in a process.
+    Process,
+}
+
+impl Per {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "nic" => Some(Self::Nic),
+            "process" => Some(Self::Process),
+            _ => None,
+        }
+    }
+}
+
 /// Which of the operations of a rule it strikes, by their ordinals from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct When {
@@ -93,6 +112,7 @@ pub(super) struct When {
     pub(super) to: u64,
     /// And of those, so many in a million.
     pub(super) chance_ppm: u32,
+    pub(super) per: Per,
 }
 
 impl When {
@@ -102,6 +122,7 @@ impl When {
         from: 1,
         to: u64::MAX,
         chance_ppm: 1_000_000,
+        per: Per::Nic,
     };
 
     /// Whether it strikes none, whatever is drawn.
@@ -240,7 +261,7 @@ pub(super) struct Rule {
 
 #[cfg(test)]
 mod tests {
-    use super::{OpKind, Ops, Scope, Sizes, When};
+    use super::{OpKind, Ops, Per, Scope, Sizes, When};
 
     #[test]
     fn sizes_may_be_open_at_either_end() {
@@ -298,6 +319,7 @@ mod tests {
                 from,
                 to,
                 chance_ppm,
+                per: Per::Nic,
             }
             .is_never()
         };

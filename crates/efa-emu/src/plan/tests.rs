@@ -17,7 +17,7 @@ fn post(nic: &mut NicPlan, kind: OpKind) -> (u64, Schedule) {
         match nic.on_post(kind, 64) {
             PostVerdict::Accept(schedule) => return (again, schedule),
             PostVerdict::Again => {}
-            PostVerdict::Fail { errno } => panic!("refused with {errno}"),
+            other => panic!("{other:?}"),
         }
     }
     panic!("EAGAIN without end")
@@ -66,6 +66,45 @@ fn a_rule_about_one_nic_leaves_the_others_their_order() {
     assert!(!plan.nic(1, "0", 0).is_plain());
 }
 
+/// The third of each NIC, or of all of them.
+#[test]
+fn a_rule_counts_for_each_nic_or_for_the_process() {
+    let lost = |text: &str| {
+        let mut nics = Plan::parse(text).unwrap().nics(1, "0", 3);
+        let posts = (0..12).filter(|i| {
+            let fault = post(&mut nics[i % 3], OpKind::Write).1.fault;
+            fault == OpFault::Lost
+        });
+        posts.collect::<Vec<_>>()
+    };
+    assert_eq!(lost("lose at=3"), [6, 7, 8]);
+    assert_eq!(lost("lose at=3 per=nic"), [6, 7, 8]);
+    assert_eq!(lost("lose at=3 per=process"), [2]);
+    assert_eq!(lost("lose at=3 nic=0,2 per=process"), [3]);
+    assert_eq!(lost("lose every=5 per=process"), [4, 9]);
+    // What is drawn is the same, whichever NIC it is on.
+    let draws = |turns: [usize; 6]| {
+        let plan = Plan::parse("delay uniform=0ns..1s from=1 per=process").unwrap();
+        let mut nics = plan.nics(3, "0", 2);
+        turns.map(|nic| post(&mut nics[nic], OpKind::Read).1.delay_ns)
+    };
+    assert_eq!(draws([0, 0, 0, 1, 1, 1]), draws([1, 0, 1, 0, 1, 0]));
+}
+
+/// What is refused keeps its place in the count, and others go on meanwhile.
+#[test]
+fn a_burst_of_a_process_is_of_one_operation() {
+    let plan = Plan::parse("eagain at=2 burst=3 per=process; die at=5 per=process").unwrap();
+    let mut nics = plan.nics(1, "0", 2);
+    let again =
+        |nics: &mut [NicPlan], nic: usize| nics[nic].on_post(OpKind::Send, 1) == PostVerdict::Again;
+    assert!(!again(&mut nics, 0));
+    assert!(again(&mut nics, 1) && again(&mut nics, 1));
+    assert!(!again(&mut nics, 0) && !again(&mut nics, 0));
+    assert!(again(&mut nics, 1) && !again(&mut nics, 1));
+    assert_eq!(nics[0].on_post(OpKind::Send, 1), PostVerdict::Kill);
+}
+
 #[test]
 fn a_burst_is_as_long_as_it_says_whatever_else_is_tried() {
     let mut nic = nic("eagain on=write every=3 burst=5");
@@ -91,10 +130,11 @@ fn faults_strike_the_operations_they_name() {
     );
     assert_eq!(faults(&mut nic, OpKind::Recv, 2), [OpFault::None; 2]);
     assert_eq!(
-        faults(&mut nic, OpKind::Send, 3),
-        [OpFault::Lost, OpFault::None, OpFault::Kill],
-        "the ninth that is no receive"
+        faults(&mut nic, OpKind::Send, 2),
+        [OpFault::Lost, OpFault::None],
     );
+    let ninth = nic.on_post(OpKind::Send, 64);
+    assert_eq!(ninth, PostVerdict::Kill, "the ninth that is no receive");
 }
 
 #[test]
@@ -114,10 +154,31 @@ fn what_is_too_small_is_not_counted() {
 #[test]
 fn the_first_fault_counts_but_death_always() {
     let mut nic = nic("lose at=1,2; duplicate at=1 side=remote; die at=2");
-    assert_eq!(
-        faults(&mut nic, OpKind::Write, 2),
-        [OpFault::Lost, OpFault::Kill]
-    );
+    assert_eq!(faults(&mut nic, OpKind::Write, 1), [OpFault::Lost]);
+    assert_eq!(nic.on_post(OpKind::Write, 1), PostVerdict::Kill);
+    // Whatever else is said of that post, or was said of those before.
+    for other in [
+        "refuse at=1 on=any errno=EIO",
+        "refuse at=2 on=any errno=EIO",
+        "eagain at=2 on=any burst=forever",
+        "error on=any code=22/7",
+        "nic-lost on=any at=1",
+        "nic-lost on=any at=2",
+        "mute on=any at=1",
+        "delay fixed=1s",
+        "stop-polling on=any at=1",
+    ] {
+        for kind in [OpKind::Recv, OpKind::Send, OpKind::Read, OpKind::WriteData] {
+            let mut nic = self::nic(&format!("{other}; die on=any at=2"));
+            assert_ne!(nic.on_post(kind, 1), PostVerdict::Kill, "{other}");
+            assert_eq!(nic.on_post(kind, 1), PostVerdict::Kill, "{other}");
+            assert!(nic.struck().contains(&1), "{other}");
+        }
+    }
+    // A post that is refused with EAGAIN is the same one when it is tried again.
+    let mut nic = self::nic("eagain at=1 burst=2; die at=2");
+    assert_eq!(post(&mut nic, OpKind::Send).0, 2);
+    assert_eq!(nic.on_post(OpKind::Send, 1), PostVerdict::Kill);
 }
 
 #[test]
@@ -261,6 +322,7 @@ fn complaints_name_line_word_and_way_out() {
         ("lose process=,", 1, "process=,", "ranks"),
         ("speed rate=0bps", 1, "rate=0bps", "10Gbps"),
         ("rnr tries=1 size=1..", 1, "size=1..", "not for rnr"),
+        ("lose per=host", 1, "per=host", "process"),
         ("lose size=9..1", 1, "size=9..1", "4K..1M"),
         ("lose chance=101%", 1, "chance=101%", "0.5%"),
     ] {
@@ -268,22 +330,6 @@ fn complaints_name_line_word_and_way_out() {
         assert_eq!((error.line, error.word.as_str()), (line, word), "{text}");
         assert!(error.to_string().contains(says), "{error}");
     }
-}
-
-#[test]
-fn the_script_in_the_documentation_is_one() {
-    let docs = include_str!("mod.rs");
-    let script: Vec<&str> = docs
-        .split("```")
-        .nth(1)
-        .unwrap()
-        .lines()
-        .skip(1)
-        .map(|line| line.trim_start_matches("//!"))
-        .collect();
-    let plan = Plan::parse(&script.join("\n")).unwrap();
-    let verbs = plan.to_string().lines().count();
-    assert_eq!(verbs, 19, "every verb is shown");
 }
 
 fn rule() -> impl Strategy<Value = String> {

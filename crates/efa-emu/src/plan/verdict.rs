@@ -14,6 +14,8 @@ pub enum PostVerdict {
         /// Positive.
         errno: i32,
     },
+    /// The process kills itself now, within the call.
+    Kill,
 }
 
 /// How an operation goes that was taken. All zero: at once, in order, well.
@@ -55,8 +57,6 @@ pub enum OpFault {
     DuplicateRemote,
     /// It neither arrives nor completes.
     Lost,
-    /// The process that posted it kills itself when it would be executed.
-    Kill,
 }
 
 /// What a read of a completion queue finds.

@@ -1,10 +1,10 @@
 //! The file of one process: a page of text that says whose it is, then the numbers of each NIC.
 //!
 //! ```text
-//! 0     "efa-emu statistics 2\nprocess 0\npid 4711\nseed 7\nnics 2\nwords 40\nrules 3\n", zeros up to
+//! 0     "efa-emu statistics 3\nprocess 0\npid 4711\nseed 7\nnics 2\nwords 40\nrules 3\n", zeros up to
 //! 4088  u64: 1 if the plan killed the process
 //! 4096  words u64 of NIC 0 in the order of [`super::NAMES`], then the statuses; NIC 1; ..
-//!       and how often each rule of the plan struck, u64
+//!       then how often each rule of the plan struck, u64, and fabrics and event queues that are open, u64
 //! ```
 //! Numbers are little-endian.
 
@@ -14,14 +14,17 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use super::ProcessStats;
 use super::counts::{NicCounts, WORDS};
 
 /// Where the numbers start: a page, so that they can be mapped.
 pub(super) const HEADER: usize = 4096;
 const KILLED_AT: usize = HEADER - 8;
-const FIRST_LINE: &str = "efa-emu statistics 2";
+const FIRST_LINE: &str = "efa-emu statistics 3";
 /// What the names of the files in a directory of statistics end with.
 const SUFFIX: &str = ".efastat";
+/// Words about the process itself.
+const OBJECTS: usize = size_of::<ProcessStats>() / 8;
 /// More NICs than any machine has.
 const NICS_MAX: usize = 4096;
 
@@ -40,6 +43,10 @@ pub struct Snapshot {
     pub nics: Vec<NicCounts>,
     /// How often each rule of its plan struck, on all NICs.
     pub rules: Vec<u64>,
+    /// Fabrics open now.
+    pub fabrics: u64,
+    /// Event queues open now.
+    pub eqs: u64,
 }
 
 impl Snapshot {
@@ -59,12 +66,20 @@ impl Snapshot {
     /// # Errors
     /// Those of [`Self::read`].
     pub fn read_dir(dir: &Path) -> io::Result<Vec<Self>> {
+        Self::read_each(dir)?.collect()
+    }
+
+    /// As [`Self::read_dir`], for who wants those that can be read though others cannot.
+    ///
+    /// # Errors
+    /// Of the directory; those of [`Self::read`] are of its files.
+    pub fn read_each(dir: &Path) -> io::Result<impl Iterator<Item = io::Result<Self>>> {
         let mut paths = std::fs::read_dir(dir)?
             .map(|entry| Ok(entry?.path()))
             .collect::<io::Result<Vec<PathBuf>>>()?;
         paths.retain(|path| path.to_string_lossy().ends_with(SUFFIX));
         paths.sort();
-        paths.iter().map(|path| Self::read(path)).collect()
+        Ok(paths.into_iter().map(|path| Self::read(&path)))
     }
 
     /// All NICs together.
@@ -75,12 +90,16 @@ impl Snapshot {
         total
     }
 
-    /// What the process left open: number of the NIC, what, how many. Nothing for one that its
-    /// plan killed.
-    pub fn leaks(&self) -> impl Iterator<Item = (usize, &'static str, u64)> {
-        let nics = if self.was_killed { &[] } else { &*self.nics };
-        let numbered = nics.iter().enumerate();
-        numbered.flat_map(|(i, nic)| nic.leaks().map(move |(what, n)| (i, what, n)))
+    /// What the process left open: number of the NIC, what, how many; fabrics and event queues are of no
+    /// NIC. Nothing for one that its plan killed.
+    pub fn leaks(&self) -> impl Iterator<Item = (Option<usize>, &'static str, u64)> {
+        let own = [("fabrics", self.fabrics), ("event queues", self.eqs)];
+        let own = own.into_iter().filter(|(_, n)| *n > 0);
+        let nics = self.nics.iter().enumerate();
+        let of_nics =
+            nics.flat_map(|(i, nic)| nic.leaks().map(move |(what, n)| (Some(i), what, n)));
+        let all = own.map(|(what, n)| (None, what, n)).chain(of_nics);
+        all.filter(|_| !self.was_killed)
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
@@ -102,7 +121,8 @@ impl Snapshot {
         let each = words.checked_mul(8).filter(|each| *each > 0)?;
         let rules: usize = value("rules")?.parse().ok()?;
         let (numbers, rest) = numbers.split_at_checked(nics.checked_mul(each)?)?;
-        let rules = rest.get(..rules.checked_mul(8)?)?;
+        let (rules, rest) = rest.split_at_checked(rules.checked_mul(8)?)?;
+        let mut objects = rest.get(..OBJECTS * 8)?.chunks_exact(8).map(word);
         Some(Self {
             process,
             pid,
@@ -113,6 +133,8 @@ impl Snapshot {
                 .map(|nic| NicCounts::decode(nic.chunks_exact(8).map(word)))
                 .collect(),
             rules: rules.chunks_exact(8).map(word).collect(),
+            fabrics: objects.next()?,
+            eqs: objects.next()?,
         })
     }
 }
@@ -126,6 +148,11 @@ impl fmt::Display for Snapshot {
         write!(f, "process {process} (pid {pid}, seed {seed})")?;
         if self.was_killed {
             f.write_str(", killed by its plan")?;
+        }
+        for (name, n) in [("fabrics", self.fabrics), ("eqs", self.eqs)] {
+            if n > 0 {
+                write!(f, ", {name} {n}")?;
+            }
         }
         for (i, nic) in self.nics.iter().enumerate() {
             let mut numbers: Vec<String> = nic
@@ -191,7 +218,7 @@ pub(super) fn create(
             .truncate(true)
             .open(&file)?;
         // Written, not only made as long: without room for it a touch of the mapping would be a signal.
-        file.write_all_at(&vec![0; HEADER + (nics * WORDS + rules) * 8], 0)?;
+        file.write_all_at(&vec![0; HEADER + (nics * WORDS + rules + OBJECTS) * 8], 0)?;
         file.write_all_at(header.as_bytes(), 0)?;
         Ok(file)
     };

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 
+use super::ProcessStats;
 use super::counts::NicStats;
 use super::file::HEADER;
 
@@ -62,6 +63,13 @@ impl Mapping {
         // what is aligned for NicStats is for them.
         unsafe { core::slice::from_raw_parts(behind, self.rules) }
     }
+
+    /// What is of the process: behind the rules.
+    pub(super) fn process(&self) -> &ProcessStats {
+        let behind: *const AtomicU64 = self.rules().as_ptr_range().end;
+        // SAFETY: as above; it is of the same words, and there is room for one.
+        unsafe { &*behind.cast() }
+    }
 }
 
 impl Drop for Mapping {
@@ -74,5 +82,5 @@ impl Drop for Mapping {
 }
 
 fn bytes(nics: usize, rules: usize) -> usize {
-    nics * size_of::<NicStats>() + rules * size_of::<AtomicU64>()
+    nics * size_of::<NicStats>() + rules * size_of::<AtomicU64>() + size_of::<ProcessStats>()
 }

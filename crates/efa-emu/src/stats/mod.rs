@@ -24,9 +24,19 @@ pub struct Stats {
     place: Place,
 }
 
+/// What is open and of no NIC.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct ProcessStats {
+    /// Fabrics open now.
+    pub fabrics: AtomicU64,
+    /// Event queues open now.
+    pub eqs: AtomicU64,
+}
+
 #[derive(Debug)]
 enum Place {
-    Heap(Box<[NicStats]>, Box<[AtomicU64]>),
+    Heap(Box<[NicStats]>, Box<[AtomicU64]>, ProcessStats),
     File { file: File, nics: Mapping },
 }
 
@@ -55,6 +65,7 @@ impl Stats {
             _ => Place::Heap(
                 (0..nics).map(|_| NicStats::default()).collect(),
                 (0..rules).map(|_| AtomicU64::new(0)).collect(),
+                ProcessStats::default(),
             ),
         };
         Ok(Self { place })
@@ -73,15 +84,24 @@ impl Stats {
     #[must_use]
     pub fn nics(&self) -> &[NicStats] {
         match &self.place {
-            Place::Heap(nics, _) => nics,
+            Place::Heap(nics, ..) => nics,
             Place::File { nics, .. } => nics.nics(),
+        }
+    }
+
+    /// What is of no NIC.
+    #[must_use]
+    pub fn process(&self) -> &ProcessStats {
+        match &self.place {
+            Place::Heap(.., process) => process,
+            Place::File { nics, .. } => nics.process(),
         }
     }
 
     /// Counts that a rule of the plan struck, by its number from 0.
     pub fn strike(&self, rule: usize) {
         let rules = match &self.place {
-            Place::Heap(_, rules) => rules,
+            Place::Heap(_, rules, _) => rules,
             Place::File { nics, .. } => nics.rules(),
         };
         if let Some(count) = rules.get(rule) {
@@ -115,6 +135,8 @@ mod tests {
         stats.nic(1).regions.fetch_add(2, Relaxed);
         stats.nic(0).count_error(13);
         [1, 1, 2].into_iter().for_each(|rule| stats.strike(rule));
+        stats.process().fabrics.fetch_add(3, Relaxed);
+        stats.process().eqs.fetch_add(4, Relaxed);
         let all = Snapshot::read_dir(dir.path()).unwrap();
         let [seen] = all.as_slice() else {
             panic!("{all:?}");
@@ -124,7 +146,12 @@ mod tests {
         assert_eq!(seen.nics[1], stats.nic(1).counts());
         assert_eq!(seen.total().sends, 5);
         assert_eq!(seen.rules, [0, 2]);
-        assert_eq!(seen.leaks().collect::<Vec<_>>(), [(1, "regions", 2)]);
+        let left = [
+            (None, "fabrics", 3),
+            (None, "event queues", 4),
+            (Some(1), "regions", 2),
+        ];
+        assert_eq!(seen.leaks().collect::<Vec<_>>(), left);
         let text = seen.to_string();
         assert!(text.contains("NIC 0: errors 1, status 13: 1"), "{text}");
         assert!(text.contains("NIC 1: sends 5, regions 2"), "{text}");
@@ -153,6 +180,7 @@ mod tests {
         stats.nic(2).again.fetch_add(1, Relaxed);
         assert_eq!(stats.nics().len(), 3);
         assert_eq!(stats.nic(2).counts().again, 1);
+        assert_eq!(stats.process().eqs.fetch_add(1, Relaxed), 0);
     }
 
     #[test]

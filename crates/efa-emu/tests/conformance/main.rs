@@ -83,6 +83,18 @@ fn a_peer_that_is_stopped_anywhere() {
     }
 }
 
+/// Where copies need its help, and with so long until an operation fails that they must not do so one
+/// after the other.
+#[test]
+fn a_peer_that_is_stopped_and_then_killed() {
+    let set = [("EFA_EMU_CMA", "0"), ("EFA_EMU_DEAD_MS", "500")];
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        for rule in ["stopped_under_way", "stopped_before"] {
+            with(rule, fabric, &set);
+        }
+    }
+}
+
 #[test]
 fn a_dead_peer() {
     for fabric in [Fabric::Rdm, Fabric::Direct] {
@@ -99,7 +111,7 @@ fn a_peer_that_dies_in_the_middle() {
 
 #[test]
 fn hosts_without_some_devices() {
-    let set = [("EFA_EMU_LACKS", "cuda,dmabuf")];
+    let set = [("EFA_EMU_LACKS", "cuda,dmabuf,write")];
     for fabric in [Fabric::Rdm, Fabric::Direct] {
         with("without_some", fabric, &set);
     }
@@ -140,7 +152,174 @@ fn the_same_seed_gives_the_same_schedule() {
 }
 
 #[test]
+fn a_completion_says_nothing_of_the_target() {
+    let set = [
+        ("EFA_EMU_PLAN", "late side=remote by=200ms"),
+        ("EFA_EMU_PROGRESS", "calls"),
+    ];
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        with("completed_before_it_shows", fabric, &set);
+    }
+}
+
+#[test]
 fn immediates_that_need_a_receive() {
     let set = [("FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0")];
     with("solicited_immediates", Fabric::Direct, &set);
+}
+
+/// Plays a rule under a plan, and gives what its sides counted.
+fn counted(
+    rule: &str,
+    fabric: Fabric,
+    plan: &str,
+    set: &[(&str, &str)],
+) -> [efa_emu_fi::stats::Snapshot; 2] {
+    let dir = tempfile::tempdir().expect("a directory");
+    let stats = dir.path().to_str().expect("text");
+    let mut all = vec![("EFA_EMU_PLAN", plan), ("EFA_EMU_STATS", stats)];
+    all.extend(set);
+    with(rule, fabric, &all);
+    let read = efa_emu_fi::stats::Snapshot::read_dir(dir.path()).expect("statistics");
+    ["0", "1"].map(|side| {
+        let own = read.iter().find(|process| process.process == side);
+        own.expect("both sides").clone()
+    })
+}
+
+/// Of each kind that there is: who closes all leaves nothing, and what another leaves open is told.
+#[test]
+fn what_is_left_open_is_known() {
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        let [open, closed] = counted("one_of_each", fabric, "", &[]);
+        let left: Vec<_> = open.leaks().collect();
+        let of_nic = [
+            "domains",
+            "endpoints",
+            "completion queues",
+            "address vectors",
+            "regions",
+        ];
+        let mut all = vec![(None, "fabrics", 2), (None, "event queues", 1)];
+        all.extend(of_nic.map(|what| (Some(0), what, 1)));
+        assert_eq!(left, all);
+        assert_eq!(closed.leaks().collect::<Vec<_>>(), []);
+    }
+}
+
+#[test]
+fn what_shows_twice_counts_once() {
+    let solicited = [("FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0")];
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        for (plan, set) in [
+            ("duplicate side=remote", &[][..]),
+            ("duplicate side=remote", &solicited),
+            ("duplicate side=remote; late side=remote by=1ms", &solicited),
+            ("duplicate side=local", &[]),
+        ] {
+            let [own, peer] = counted("doubled", fabric, plan, set);
+            let received = if set.is_empty() || fabric == Fabric::Rdm {
+                4
+            } else {
+                6
+            };
+            assert_eq!(peer.total().recvs, received, "{plan}");
+            assert_eq!((own.total().sends, own.total().writes_data), (4, 2));
+            for side in [own, peer] {
+                assert_eq!(side.leaks().count(), 0, "{plan}: {side}");
+                assert_eq!(side.total().pending, 0, "{plan}: {side}");
+            }
+        }
+        let [_, peer] = counted("doubled_error", fabric, "duplicate side=remote", &[]);
+        assert_eq!(peer.total().errors, 1);
+    }
+}
+
+/// With direct copies, and where bytes go in many turns.
+#[test]
+fn a_key_has_as_many_uses_as_the_plan_says() {
+    let plan = ("EFA_EMU_PLAN", "revoke process=1 at=1 after=3");
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        for copies in ["0", "1"] {
+            let set = [plan, ("EFA_EMU_CMA", copies)];
+            with("revoked_after_uses", fabric, &set);
+        }
+    }
+}
+
+#[test]
+fn death_is_at_the_post_whatever_else_is_said_of_it() {
+    for (plan, at) in [
+        ("die process=0 on=recv at=1", "recv"),
+        (
+            "refuse on=send at=1 errno=EIO; die process=0 on=send at=1",
+            "send",
+        ),
+        (
+            "mute process=0 on=send at=1; die process=0 on=send at=1",
+            "send",
+        ),
+        (
+            "eagain on=send burst=forever; die process=0 on=send at=1",
+            "send",
+        ),
+        ("die process=0 on=imm at=1", "imm"),
+        (
+            "nic-lost process=0 on=imm at=1; die process=0 on=imm at=1",
+            "imm",
+        ),
+        (
+            "nic-lost process=0 on=recv at=1; die process=0 on=read at=1",
+            "read",
+        ),
+        (
+            "delay fixed=20s; error on=read code=22/7; die process=0 on=read at=1",
+            "read",
+        ),
+    ] {
+        let set = [("EFA_EMU_PLAN", plan), ("EFA_TEST_DIES", at)];
+        with("dies_at_the_post", Fabric::Direct, &set);
+    }
+}
+
+#[test]
+fn a_lost_nic_takes_everything_along() {
+    let plan = "nic-lost process=0 on=write at=2 code=aborted refuse=EIO";
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        let [own, peer] = counted("all_ends_with_the_nic", fabric, plan, &[]);
+        assert_eq!((own.total().errors, own.total().pending), (4, 0), "{own}");
+        assert_eq!(peer.leaks().count(), 0, "{peer}");
+    }
+}
+
+#[test]
+fn errors_are_late_as_well() {
+    let plan = "late by=300ms; error on=imm code=22/7 lands=yes";
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        with("late_errors", fabric, &[("EFA_EMU_PLAN", plan)]);
+    }
+}
+
+#[test]
+fn closed_endpoints_give_back_their_memory() {
+    let dir = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    let dir = dir.path().to_str().expect("text");
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        with("given_back", fabric, &[("EFA_EMU_DIR", dir)]);
+    }
+}
+
+#[test]
+fn reads_and_writes_of_messages() {
+    let set = [("FI_EFA_USE_DEVICE_RDMA", "0")];
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        with("without_device_rdma", fabric, &set);
+    }
+}
+
+#[test]
+fn a_nic_that_hangs_is_one_of_several() {
+    for plan in ["mute nic=0 at=1", "stop-polling nic=0 at=1"] {
+        with("one_of_several", Fabric::Direct, &[("EFA_EMU_PLAN", plan)]);
+    }
 }

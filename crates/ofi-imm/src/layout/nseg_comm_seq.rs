@@ -118,15 +118,44 @@ impl<const NSEG: u32, const SPARE: u32, const COMM: u32, const SEQ: u32>
         })
     }
 
-    /// The parts of a word; total. A part that is not looked at costs nothing.
+    /// The parts of a word; total. Where only some are wanted, or each at another moment, ask for them one by
+    /// one: a compiler may put what is returned here together in a register, only to take it apart again.
     #[must_use]
     #[inline(always)]
     pub const fn decode(word: u32) -> NsegCommSeqFields<NSEG, COMM, SEQ> {
         NsegCommSeqFields {
-            nseg: low_byte(word >> Self::NSEG_SHIFT),
-            comm: Id::from_low_bits(word >> Self::COMM_SHIFT),
-            seq: SerialSeq::from_low_bits(word),
+            nseg: Self::nseg(word),
+            comm: Self::comm(word),
+            seq: Self::seq(word),
         }
+    }
+
+    /// The segment count of a word, as it stands there: see [`NsegCommSeq::seg_count`].
+    #[must_use]
+    #[inline(always)]
+    pub const fn nseg(word: u32) -> u8 {
+        low_byte(word >> Self::NSEG_SHIFT)
+    }
+
+    /// The segment count of a word, or `None` for the 0 that no honest peer sends.
+    #[must_use]
+    #[inline(always)]
+    pub const fn seg_count(word: u32) -> Option<Segs<NSEG>> {
+        Segs::new(Self::nseg(word))
+    }
+
+    /// The communicator of a word.
+    #[must_use]
+    #[inline(always)]
+    pub const fn comm(word: u32) -> Id<COMM> {
+        Id::from_low_bits(word >> Self::COMM_SHIFT)
+    }
+
+    /// The sequence number of a word.
+    #[must_use]
+    #[inline(always)]
+    pub const fn seq(word: u32) -> SerialSeq<SEQ> {
+        SerialSeq::from_low_bits(word)
     }
 
     /// The word with these parts, spare bits zero; of `nseg` the lowest `NSEG` bits.

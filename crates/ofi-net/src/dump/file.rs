@@ -1,6 +1,7 @@
 //! The files of one process in the directory of dumps: bounded in number, each whole or not there.
 
 use super::{Dump, FILE_PREFIX, TRIGGER};
+use crate::shared;
 use core::time::Duration;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -16,6 +17,8 @@ const NUMBERS_MAX: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct Files {
     dir: PathBuf,
+    /// The file that asks: looked for every second, so that its name is made once.
+    trigger: PathBuf,
     /// Beginning of the names of its dumps.
     stem: String,
     next: u32,
@@ -38,6 +41,7 @@ impl Files {
         let host: String = host.chars().take(64).map(plain).collect();
         Ok(Self {
             dir: dir.to_owned(),
+            trigger: dir.join(TRIGGER),
             stem: format!("{FILE_PREFIX}{host}-{}", std::process::id()),
             next: 1,
         })
@@ -45,20 +49,21 @@ impl Files {
 
     /// When the trigger last changed, nanoseconds since 1970 on the clock of the file system.
     pub(crate) fn triggered_ns(&self) -> Option<u64> {
-        changed_ns(&fs::metadata(self.dir.join(TRIGGER)).ok()?)
+        changed_ns(&self.trigger)
     }
 
     /// Asks the other processes for a dump, unless somebody did so within `within`.
-    pub(crate) fn trigger(&self, within: Duration) {
-        let path = self.dir.join(TRIGGER);
-        let changed = fs::metadata(&path).and_then(|meta| meta.modified());
+    ///
+    /// # Errors
+    /// Nobody can be asked: something else is under that name.
+    pub(crate) fn trigger(&self, within: Duration) -> io::Result<()> {
+        let changed = shared::changed(&self.trigger);
         let age = changed.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
-        if age.is_ok_and(|age| age < within) {
-            return;
+        if age.is_some_and(|age| age < within) {
+            return Ok(());
         }
-        // Written to, so that its time is the file system's. Best effort: who cannot ask still tells of
-        // itself.
-        let _asked = fs::write(path, format!("{}\n", self.stem)).is_ok();
+        let asked = shared::touch(&self.trigger, format!("{}\n", self.stem).as_bytes());
+        asked.map_err(|error| io::Error::new(error.kind(), format!("{TRIGGER}: {error}")))
     }
 
     /// The inode of the directory; 0 if that cannot be said.
@@ -103,7 +108,10 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     renamed
 }
 
-fn changed_ns(meta: &fs::Metadata) -> Option<u64> {
-    let since = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+/// When a trigger last changed, nanoseconds since 1970 on the clock of its file system; `None`: it is not there,
+/// or is no file.
+#[must_use]
+pub fn changed_ns(trigger: &Path) -> Option<u64> {
+    let since = shared::changed(trigger)?.duration_since(UNIX_EPOCH).ok()?;
     u64::try_from(since.as_nanos()).ok()
 }

@@ -81,23 +81,25 @@ fn comm(view: &CommView, names: &HashMap<PeerAddr, String>) -> Comm {
         ctrls: view.ctrls,
         posts_waiting: view.queued,
         flying: view.flying,
+        eagain: view.busy,
         asked: view.asked,
         answered: view.answered,
-        oldest: view.oldest.map(|oldest| request(&oldest, view.idle_ms)),
+        oldest: view.oldest.map(|oldest| request(&oldest)),
         failure: view
             .failure
             .map(|failure| NetError::from(failure).to_string()),
     }
 }
 
-fn request(view: &RequestView, age_ms: u64) -> Request {
+fn request(view: &RequestView) -> Request {
     let pair = |(a, b): (u8, u8)| (u32::from(a), u32::from(b));
     Request {
+        request: view.request.to_string(),
         kind: request_name(view.kind).to_owned(),
         seq: view.seq.map(u32::from),
         bytes: view.len.into(),
         moved: view.bytes.into(),
-        age_ms,
+        age_ms: view.age_ms,
         completions: pair((view.have, view.need)),
         segments: pair(view.segments),
         ctrl_seen: view.ctrl_seen,

@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 
 mod file;
 mod gather;
+mod trace;
 
 pub(crate) use file::Files;
+pub use file::changed_ns;
 pub(crate) use gather::{DomainFacts, comms};
+pub use trace::Trace;
 
 /// Version of the format: readers refuse others.
 pub const SCHEMA: u32 = 1;
@@ -134,6 +137,9 @@ pub struct Domain {
     pub comms: Vec<Comm>,
     /// Communicators beyond [`COMMS_MAX`].
     pub comms_omitted: u64,
+    /// What went over its rails last, where that is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
 }
 
 /// An endpoint.
@@ -218,6 +224,9 @@ pub struct Comm {
     pub posts_waiting: u32,
     /// Operations at the provider.
     pub flying: u32,
+    /// Times the provider said EAGAIN to its operations.
+    #[serde(default)]
+    pub eagain: u64,
     /// Listener: accept is being called.
     pub asked: bool,
     /// Send: the peer has answered, and connect has not been called since.
@@ -231,6 +240,9 @@ pub struct Comm {
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
+    /// Its name, slot and generation: the same in the log.
+    #[serde(default)]
+    pub request: String,
     /// `send`, `eager send`, `receive`, ...
     pub kind: String,
     /// Its sequence number, if it is a message.
@@ -239,8 +251,8 @@ pub struct Request {
     pub bytes: u64,
     /// Bytes known to have moved.
     pub moved: u64,
-    /// How long nothing of its communicator has moved, milliseconds: it is at least that old, unless it
-    /// was started since.
+    /// How old it is at least, milliseconds: since the watchdog first looked at it, which does so every second,
+    /// or more often with a short `OFI_NCCL_STALL_WARN`, in calls that find nothing done.
     pub age_ms: u64,
     /// Completions it has, and needs; 0 as long as that is not known.
     pub completions: (u32, u32),

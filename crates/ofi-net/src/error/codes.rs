@@ -80,10 +80,7 @@ codes! {
     EfaTooOld = Error 105, ENOTSUP, "the EFA provider of this libfabric is too old",
         ["the distribution's libfabric is found before the EFA installer's"],
         "install the EFA installer's libfabric (1.22 or newer), or set OFI_NCCL_LIBFABRIC_PATH to it; OFI_NCCL_DISABLE_EFA_VERSION_CHECK=1 overrides for tests";
-    /// A protocol that this version does not have.
-    ProtocolUnavailable = Error 106, ENOTSUP, "the protocol asked for is not available",
-        ["OFI_NCCL_PROTOCOL was set for another plugin"],
-        "unset OFI_NCCL_PROTOCOL or set it to RDMA or SENDRECV, on all ranks";
+    // 106 was a protocol that the plugin did not have: it has both.
     /// init while initialised.
     AlreadyInitialised = Error 107, EALREADY, "the plugin is initialised already",
         ["init was called twice without fini"],
@@ -110,12 +107,24 @@ codes! {
         "let the logger only write";
     /// Devices with different numbers of rails, which cannot be connected.
     UnevenRails = Warning 113, EINVAL, "devices of this host differ in their number of rails",
-        ["a NIC is missing, or hidden from this container"],
+        ["a NIC is missing, or hidden from this container", "OFI_NCCL_NIC_GROUPS has groups of different sizes"],
         "devices that differ cannot be connected: give this host all its NICs, or set OFI_NCCL_FORCE_NUM_RAILS to the smaller number on all ranks";
     /// Fewer NICs than the instance type has.
     NicsMissing = Warning 114, ENODEV, "this instance has fewer NICs for collectives than its type can have",
         ["it was launched with fewer EFA interfaces than it has network cards", "the container sees a part of /dev/infiniband"],
         "launch it with an EFA interface on each network card (launch template, or pod limits of vpc.amazonaws.com/efa); the job runs on with less bandwidth";
+    /// libfabric is there, and what it needs is not.
+    LibfabricUnusable = Error 118, ELIBACC, "libfabric is there and cannot be loaded",
+        ["a library that it needs (libefa, libibverbs) is missing, or of another installation (the distribution's rdma-core with the EFA installer's libfabric)", "the file is damaged, of another architecture, or no libfabric"],
+        "install libfabric and rdma-core from one EFA installer (Debian: apt-get install libfabric1); `ofi doctor` and ldd name what is missing; or set OFI_NCCL_LIBFABRIC_PATH to another libfabric.so.1";
+    /// RDMA on a device whose writes are messages.
+    SlowWrites = Error 119, EINVAL, "the RDMA protocol would be slow on this device",
+        ["FI_EFA_USE_DEVICE_RDMA=0 is set", "the device is an EFA that does not write by itself (before its second generation), or its driver or libfabric is old"],
+        "unset FI_EFA_USE_DEVICE_RDMA; or OFI_NCCL_PROTOCOL=SENDRECV on all ranks; or OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK=1 on all ranks, which is slow";
+    /// An instance type with accelerators, whose memory the network does not reach.
+    NoDeviceMemory = Error 120, EINVAL, "the network does not reach the memory of this instance's devices",
+        ["the driver of the accelerators or of EFA is missing or old (efa_nv_peermem, dma-buf)", "libfabric was built without CUDA or Neuron", "the container does not see the devices"],
+        "update EFA's installer and the accelerators' driver, and give the container both; OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK=1 goes on with host memory";
     /// A host for EFA, where nothing else is taken while the user names no provider (protocol 2h.1).
     NoEfa = Error 115, ENODEV, "this is a host for EFA, and no EFA can be used",
         ["this libfabric has no EFA provider (the distribution's is found before the EFA installer's)", "the container has no /dev/infiniband, or this user may not open it", "the instance was launched without EFA interfaces"],
@@ -125,7 +134,7 @@ codes! {
         ["FI_PROVIDER lets EFA in, and libfabric lists none: no EFA provider, no device files, or no EFA attached", "FI_PROVIDER lists another provider beside efa"],
         "set FI_PROVIDER=efa to have an error in its place, or name the other provider alone; the job runs on, much slower";
     /// Accelerators that devices are made by are not in sysfs.
-    TopologyLost = Warning 117, ENODEV, "sysfs does not show the accelerators of this instance type, by which NICs make devices",
+    TopologyLost = Warning 117, ENODEV, "sysfs does not show the accelerators of this host, by which NICs make devices",
         ["/sys of the host is not mounted in this container, or a part of it", "an accelerator has fallen off the bus (dmesg, nvidia-smi)"],
         "mount /sys, or replace the instance: other hosts make other devices of the same NICs, and those that differ cannot be connected";
     /// A parameter that was withdrawn is set.
@@ -150,8 +159,9 @@ codes! {
         "correct or unset OFI_NCCL_TRACE_FILE; the job runs on without a trace";
     /// `OFI_NCCL_DUMP_DIR` that cannot be written to.
     DumpDir = Warning 211, EIO, "state dumps cannot be written",
-        ["OFI_NCCL_DUMP_DIR names a directory that cannot be made or is not writable here", "the disk is full"],
-        "correct or unset OFI_NCCL_DUMP_DIR; the job runs on without dumps";
+        ["OFI_NCCL_DUMP_DIR names a directory that cannot be made or is not writable here", "the disk is full",
+            "somebody who can write there too has put a link, a pipe or a directory in the place of the file that the line names"],
+        "correct or unset OFI_NCCL_DUMP_DIR (best is a directory that only the job can write to); the job runs on without dumps";
     /// `OFI_NCCL_EARLY_COMPLETION=1` where it cannot be (protocol 2e.10).
     EarlyCompletion = Error 206, ENOTSUP, "receives cannot complete early here",
         ["eager messages are on", "the provider moves data only during calls (FI_PROGRESS_MANUAL)"],
@@ -170,7 +180,7 @@ codes! {
         "change or unset one of those named above";
     /// The file of counters.
     StatsFile = Warning 215, EIO, "the file of counters cannot be made",
-        ["the directory of OFI_NCCL_STATS_DIR does not exist or is not writable here", "the disk is full"],
+        ["the directory of OFI_NCCL_STATS_DIR cannot be made, or is not writable here", "the disk is full"],
         "correct or unset OFI_NCCL_STATS_DIR (a directory of /dev/shm or /run is best); the job runs on without the file";
     /// A NULL pointer where one is needed.
     NullArgument = Error 301, EINVAL, "a pointer argument is NULL",
@@ -232,6 +242,10 @@ codes! {
     DmaBufRefused = Warning 318, ENOTSUP, "a dma-buf was refused, and memory is registered by its address instead",
         ["the driver of the accelerator or of the NIC lends no memory by dma-buf", "the kernel was built without it (CONFIG_PCI_P2PDMA, CONFIG_DMABUF_MOVE_NOTIFY)"],
         "update the drivers; nothing, if registration by address works (nvidia_peermem or efa_nv_peermem is loaded); OFI_NCCL_DISABLE_DMABUF=1 never tries";
+    /// A provider that reaches device memory by its own word refuses some.
+    DeviceMemoryRefused = Error 319, EINVAL, "memory of a device was refused by a provider that can reach it",
+        ["no kernel module reaches the memory of the accelerator (nvidia_peermem, efa_nv_peermem; neuron), and it lends no dma-buf", "an EFA installer before 1.29.1 with NCCL 2.19 or newer (RC: -22)", "the buffer was freed"],
+        "`ofi doctor` looks at modules, kernel and versions; for the second cause set FI_EFA_SET_CUDA_SYNC_MEMOPS=0 on all ranks, or update the EFA installer";
     /// A panic, caught at the C edge.
     Panicked = Error 313, EINVAL, "the plugin met a state that it believed impossible",
         ["a bug in this plugin"],
@@ -300,6 +314,14 @@ codes! {
     PeerAddress = Warning 413, EHOSTUNREACH, "the provider does not take the address of a peer",
         ["the ranks have different providers or libfabrics", "a resource of the provider ran out"],
         "compare FI_PROVIDER and the libfabric of the ranks, and see libfabric's log (FI_LOG_LEVEL=warn)";
+    /// A number that our listeners over SENDRECV do not have.
+    ForeignListener = Warning 414, EPROTO, "the listener of a peer is not one that this plugin makes over SENDRECV",
+        ["the other side speaks RDMA, and no message from here arrives (OFI_NCCL_PROTOCOL; where that is unset, the instance type on EFA, else the NICs a device has)", "the peer loads another plugin, which speaks SENDRECV: nothing is wrong then"],
+        "compare the lines `protocol ..` of both logs (INFO) and set OFI_NCCL_PROTOCOL alike; nothing, if messages arrive";
+    /// accept is called, and nobody connects.
+    NobodyConnects = Warning 415, ETIMEDOUT, "nobody connects to a listener",
+        ["the peer failed, and its log says why: with OFI-E0401 or OFI-W0414 it speaks the other protocol, RDMA or SENDRECV (OFI_NCCL_PROTOCOL; where that is unset, the instance type on EFA, else the NICs a device has)", "the peer has not come so far: it is busy or waits for somebody else", "the peer cannot reach this host: a firewall or security group drops the traffic"],
+        "look at the peer's log, and compare the lines `protocol ..` of both (INFO); `ofi pair` tries the network; OFI_NCCL_STALL_WARN is the bound in seconds";
     /// `fi_mr_regattr(3)` failed.
     Register = Error 501, ENOMEM, "memory could not be registered",
         ["the limit of locked memory is low", "the buffer was freed", "the provider cannot register this type of memory"],
@@ -364,6 +386,10 @@ codes! {
     Followers = Warning 610, EIO, "more operations failed after the first error",
         ["they belong to communicators that had failed: the provider gives back what was under way"],
         "see to the first error of each communicator in this log";
+    /// A lane has no receive.
+    NoReceives = Warning 611, EAGAIN, "the provider takes no receive",
+        ["the provider's receive queue is full, or its NIC is out of order", "a limit of memory that can be pinned is reached"],
+        "see libfabric's log (FI_LOG_LEVEL=warn), and `ulimit -l`; what peers send to this process waits meanwhile";
     /// A libfabric call failed.
     Fabric = Error 701, EIO, "a libfabric call failed",
         ["see the text of libfabric"],

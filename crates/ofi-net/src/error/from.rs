@@ -1,9 +1,10 @@
 //! Typed errors of the crates below become coded ones. The only place where that happens.
 
-use efa_fabric::{Errno, FabricError, LoadError};
-use ofi_rdma::{ConfigError, Error, Failure, Mismatch, Why};
+use efa_fabric::{Attempt, Errno, FabricError, LoadError};
+use ofi_rdma::{ConfigError, Error, FailedRequest, Failure, Mismatch, Why};
 
 use super::{Code, NetError, hints};
+use crate::report::request_name;
 
 /// A refused command of the engine. A failure of the communicator is marked as reported: the engine's
 /// event wrote it to the log when it happened.
@@ -31,10 +32,7 @@ impl From<ofi_sendrecv::Error> for NetError {
         use ofi_sendrecv::Error as E;
         let code = match error {
             E::Common(error) => return Self::from(error),
-            E::BadTag { .. } => {
-                let what = format!("{error}; likely: its listener speaks RDMA (OFI_NCCL_PROTOCOL)");
-                return Self::new(Code::CorruptHandle, what);
-            }
+            E::BadTag { .. } => Code::CorruptHandle,
             E::OutOfTags(_) => Code::OutOfIds,
             E::Truncated { .. } => Code::Truncated,
         };
@@ -57,6 +55,10 @@ impl From<Failure> for NetError {
         let mut what = format!("communicator {}", failure.comm_id);
         if let Some(seq) = failure.seq {
             what.push_str(&format!(", message {seq}"));
+        }
+        if let Some(FailedRequest { key, kind, len }) = failure.request {
+            let kind = request_name(kind);
+            what.push_str(&format!(", request {key} ({kind} of {len} bytes)"));
         }
         what.push_str(&format!(": {}", failure.why));
         // Most of libfabric's numbers mean nothing to anybody: 266 is FI_ENOKEY.
@@ -93,7 +95,7 @@ const fn number_of(why: Why) -> Option<i32> {
 const fn variable_of(what: Mismatch) -> &'static str {
     match what {
         Mismatch::Rails => {
-            "OFI_NCCL_FORCE_NUM_RAILS, OFI_NCCL_NIC_GROUPS, or the NICs each host sees"
+            "OFI_NCCL_FORCE_NUM_RAILS, OFI_NCCL_NIC_GROUPS, OFI_NCCL_GROUP_BY, or the NICs and accelerators each host sees"
         }
         Mismatch::ControlRails => "OFI_NCCL_RR_CTRL_MSG",
         Mismatch::KeyWidth => "the provider and libfabric version of each host",
@@ -126,16 +128,21 @@ impl NetError {
 /// libfabric is not there, or is not libfabric: one line with every file tried.
 impl From<LoadError> for NetError {
     fn from(error: LoadError) -> Self {
-        let what = match &error {
+        match &error {
             LoadError::NotFound { tried } => {
-                let tried = tried
-                    .iter()
-                    .map(|a| format!("{} ({})", a.path.display(), a.reason));
-                format!("tried {}", tried.collect::<Vec<_>>().join(", "))
+                let shown = |a: &Attempt| format!("{} ({})", a.path.display(), a.reason);
+                // Those that are not there are of no interest beside one that is.
+                if let Some(there) = tried.iter().find(|attempt| attempt.is_there()) {
+                    return Self::new(Code::LibfabricUnusable, shown(there));
+                }
+                let tried: Vec<String> = tried.iter().map(shown).collect();
+                Self::new(Code::NoLibfabric, format!("tried {}", tried.join(", ")))
             }
-            other => other.to_string(),
-        };
-        Self::new(Code::NoLibfabric, what)
+            LoadError::MissingSymbol { .. } => {
+                Self::new(Code::LibfabricUnusable, error.to_string())
+            }
+            other => Self::new(Code::NoLibfabric, other.to_string()),
+        }
     }
 }
 
@@ -143,12 +150,20 @@ impl From<LoadError> for NetError {
 mod tests {
     use super::super::{Code, NetError};
     use efa_fabric::{Attempt, LoadError};
-    use ofi_rdma::{Cause, ConfigError, Error, Failure, Lane, Mismatch, OpKind, Stage, Why};
+    use ofi_rdma::{
+        Cause, ConfigError, Error, FailedRequest, Failure, Lane, Mismatch, OpKind, ReqKey,
+        RequestKind, Stage, Why,
+    };
 
     fn failed(why: Why) -> NetError {
         Error::Failed(Failure {
             comm_id: 7,
             seq: Some(3),
+            request: Some(FailedRequest {
+                key: ReqKey::from_bits(3 << 32 | 12),
+                kind: RequestKind::Send,
+                len: 4096,
+            }),
             why,
             peer: None,
         })
@@ -170,7 +185,9 @@ mod tests {
         assert!(error.is_reported());
         let line = error.to_string();
         assert!(
-            line.contains("communicator 7, message 3: Write on data rail 2"),
+            line.contains(
+                "communicator 7, message 3, request 12.3 (send of 4096 bytes): Write on data rail 2"
+            ),
             "{line}"
         );
         assert!(line.contains("(FI_ENOTCONN (107)"), "{line}");
@@ -245,7 +262,7 @@ mod tests {
     fn a_missing_library_is_one_line_with_all_that_was_tried() {
         let attempt = |path: &str| Attempt {
             path: path.into(),
-            reason: "no such file".into(),
+            reason: format!("{path}: no such file"),
         };
         let tried = vec![
             attempt("libfabric.so.1"),
@@ -257,11 +274,29 @@ mod tests {
             "{line}"
         );
         assert!(
-            line.contains("efa/lib64/libfabric.so.1 (no such file)"),
+            line.contains("efa/lib64/libfabric.so.1: no such file)"),
             "{line}"
         );
         assert!(line.contains("apt-get install libfabric1"), "{line}");
         assert_eq!(line.lines().count(), 1);
+    }
+
+    /// Field report ENV-04: rdma-core of another installation.
+    #[test]
+    fn a_library_that_is_there_is_told_from_one_that_is_not() {
+        let lacking = Attempt {
+            path: "libfabric.so.1".into(),
+            reason: "/lib/libefa.so.1: version `EFA_1.2' not found (required by ..)".into(),
+        };
+        let absent = Attempt {
+            path: "/nonexistent/libfabric.so.1".into(),
+            reason: "/nonexistent/libfabric.so.1: whatever language".into(),
+        };
+        let tried = vec![lacking, absent];
+        let line = NetError::from(LoadError::NotFound { tried }).to_string();
+        assert!(line.starts_with("OFI-E0118 "), "{line}");
+        assert!(line.contains("EFA_1.2"), "{line}");
+        assert!(!line.contains("nonexistent"), "{line}");
     }
 
     #[test]

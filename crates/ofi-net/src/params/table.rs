@@ -246,7 +246,8 @@ table! {
     StallFail = number("OFI_NCCL_STALL_FAIL", 0, (0, DAY_S), "fail a communicator with requests and no progress after so many seconds; 0: never");
     TraceFile = text("OFI_NCCL_TRACE_FILE", None, "write a wire trace here, for `ofi trace`; %p is the process id (appended if it is not there), %h the host; a name that is taken gets .1, .2 and so on; unset or empty: none");
     TraceMax = number("OFI_NCCL_TRACE_MAX", 1024, (1, 1 << 20), "MiB that a wire trace takes at most");
-    StatsDir = text("OFI_NCCL_STATS_DIR", None, "directory for a file of counters of this process, for `ofi top` and `ofi stats`; unset, empty or not writable: none");
+    TraceRing = number("OFI_NCCL_TRACE_RING", 0, (0, 4096), "records of what went over the rails of each domain, the last ones, that state dumps have (OFI_NCCL_DUMP_DIR), for `ofi trace`; 0: none");
+    StatsDir = text("OFI_NCCL_STATS_DIR", None, "directory for a file of counters of this process, for `ofi top` and `ofi stats`, made if it is not there; unset, empty or not writable: none");
     DumpDir = text("OFI_NCCL_DUMP_DIR", None, "directory for state dumps, for `ofi dump` (docs/hangs.md): written when something stalls, at the first error, and when the file `trigger` in it changes; best one that all hosts share; unset or empty: none");
     LibfabricPath = text("OFI_NCCL_LIBFABRIC_PATH", None, "the libfabric.so.1 to load, or the directory that holds it").alias("OFI_LIBFABRIC_PATH");
     NicGroups = text("OFI_NCCL_NIC_GROUPS", None, "devices made by hand: NICs separated by commas, devices by semicolons");

@@ -2,7 +2,6 @@
 
 use super::{GONE, Port, fi, pointer};
 use crate::contexts::Owner;
-use crate::stats::of_rail;
 use efa_fabric::{Desc, PostFlags, Source, Target};
 use ofi_rdma::{Outcome, Post, PutSource, RegionId, Remote};
 
@@ -40,17 +39,14 @@ impl Port {
             }
         };
         let (owner, target) = (Owner::Post(post.token()), target(to));
-        let outcome = self.with_context(post.lane(), owner, |endpoint, context| {
+        self.with_context(post.lane(), owner, |endpoint, context, sent| {
             // SAFETY: the caller of iwrite keeps its buffer until the request is done, and its region
             // is counted by the engine; that of iwriteInline, which checked the length, keeps its
             // bytes during the call. Address and key of the target are the caller's word for what
             // its peer gave out.
-            unsafe { endpoint.post_writemsg(source, NO_DATA, target, context, flags) }
-        });
-        if outcome == Outcome::Accepted {
-            of_rail(&mut self.seen, post.lane().rail()).took(0, source.len);
-        }
-        outcome
+            let posted = unsafe { endpoint.post_writemsg(source, NO_DATA, target, context, flags) };
+            sent.count(posted, (0, source.len))
+        })
     }
 
     /// `fi_read` of what the caller names at the peer.
@@ -66,7 +62,7 @@ impl Port {
             return GONE;
         };
         let (owner, target) = (Owner::Post(post.token()), target(from));
-        self.with_context(post.lane(), owner, |endpoint, context| {
+        self.with_context(post.lane(), owner, |endpoint, context, _| {
             // SAFETY: the caller of iread leaves its buffer to the network until the request is done,
             // and its region is counted by the engine; the target is as for `put`.
             unsafe { endpoint.post_read(local.sink, target, context) }

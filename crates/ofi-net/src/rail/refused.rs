@@ -27,7 +27,8 @@ impl Port {
     /// There is no registered memory for a control message.
     #[cold]
     pub(super) fn no_slot(&mut self, lane: Lane, error: &NetError) -> Outcome {
-        let text = error.to_string();
+        // Causes and cure are those of the line that it becomes a part of.
+        let text = error.titled();
         self.note(Note::Refused { lane, text });
         Outcome::Failed(Cause::errno(-error.errno()))
     }

@@ -1,8 +1,8 @@
 //! The line of a communicator that makes no progress: who, with whom, at which stage, since when, and
 //! who is waited for.
 
-use super::Note;
-use ofi_rdma::{CommKind, Event, RequestKind, RequestView, Stage};
+use super::{Note, name};
+use ofi_rdma::{CommKind, Event, Lane, RequestKind, RequestView, Stage};
 
 /// What to call a communicator of that kind.
 const fn kind_name(kind: CommKind) -> &'static str {
@@ -91,7 +91,13 @@ pub(super) fn what(event: Event) -> String {
         text += &format!("; {queued} operations wait for the provider");
     }
     let for_whom = waits_for(stage);
-    text + &format!("; EAGAIN {busy} times here so far; waited for: {for_whom}")
+    text + &format!("; EAGAIN {busy} times to its operations so far; waited for: {for_whom}")
+}
+
+/// What [`Note::Bare`] says.
+pub(crate) fn bare(lane: Lane, ms: u64) -> String {
+    let name = name(lane);
+    format!("{name}: no receive could be posted for {ms} ms, so that nothing can come in there")
 }
 
 fn request_text(request: &RequestView) -> String {
@@ -99,7 +105,8 @@ fn request_text(request: &RequestView) -> String {
     if let Some(seq) = request.seq {
         text += &format!(" number {seq}");
     }
-    text += &format!(" of {} bytes", request.len);
+    let (name, len, age) = (request.request, request.len, request.age_ms);
+    text += &format!(" of {len} bytes (request {name}, {age} ms old)");
     let (have, want) = request.segments;
     if want > 0 {
         text += &format!(", {have} of {want} segments came");
@@ -133,7 +140,7 @@ const fn lane(index: usize) -> (&'static str, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ofi_rdma::CommKey;
+    use ofi_rdma::{CommKey, ReqKey};
 
     /// A send that waits: the line has all that a person asks for.
     #[test]
@@ -151,6 +158,7 @@ mod tests {
             queued: 2,
             busy: 17,
             oldest: Some(RequestView {
+                request: ReqKey::from_bits(3 << 32 | 12),
                 kind: RequestKind::Send,
                 seq: Some(412),
                 len: 1 << 20,
@@ -161,6 +169,7 @@ mod tests {
                 flying: 0b1_0010,
                 segments: (0, 0),
                 ctrl_seen: true,
+                age_ms: 70_000,
             }),
             peer: None,
         };
@@ -168,7 +177,7 @@ mod tests {
         for part in [
             "send communicator 9 (12 at the peer), for 60000 ms: waiting for completions",
             "not counted: 5000 ms in which nobody called",
-            "oldest request: send number 412 of 1048576 bytes, 1 of 2 completions, at the provider: data \
+            "oldest request: send number 412 of 1048576 bytes (request 12.3, 70000 ms old), 1 of 2 completions, at the provider: data \
              rail 1, control rail 0; 3 outstanding",
             "2 operations wait",
             "EAGAIN 17 times",

@@ -112,6 +112,13 @@ fn explain(report: &mut Vec<String>, candidate: &Candidate, reject: &Reject) {
     }
 }
 
+/// Whether an entry of this name was kept out by the user's list, as `explain` wrote it.
+pub(super) fn is_excluded(report: &[String], name: &str) -> bool {
+    let (by_list, entry) = (format!(": {}", Reject::Excluded), format!(" {name} ("));
+    let mut lines = report.iter();
+    lines.any(|line| line.ends_with(&by_list) && line.contains(&entry))
+}
+
 pub(super) fn is_efa(candidate: &Candidate) -> bool {
     candidate.provider == EFA
 }

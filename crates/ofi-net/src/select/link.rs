@@ -22,6 +22,18 @@ pub(super) fn is_loopback(root: &Path, name: &str) -> bool {
     u32::from_str_radix(digits, 16).is_ok_and(|flags| flags & LOOPBACK != 0)
 }
 
+/// Those of `names` that no interface of the host has; none where sysfs shows no interfaces. Addresses have
+/// labels (`eth0:1`), which libfabric goes by and sysfs does not.
+pub(super) fn strangers<'a>(root: &Path, names: &'a [String]) -> Vec<&'a str> {
+    let is_there = |name: &str| !read(root, name, "flags").is_empty();
+    if !is_there("lo") {
+        return Vec::new();
+    }
+    let is_known = |name: &str| is_there(name.split_once(':').map_or(name, |(name, _)| name));
+    let names = names.iter().map(String::as_str);
+    names.filter(|name| !is_known(name)).collect()
+}
+
 /// An attribute of an interface; empty where there is none.
 fn read(root: &Path, name: &str, attribute: &str) -> String {
     Sysfs::new(root)
@@ -31,7 +43,7 @@ fn read(root: &Path, name: &str, attribute: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{interface_speed_bps, is_loopback};
+    use super::{interface_speed_bps, is_loopback, strangers};
 
     #[test]
     fn interfaces_are_read_below_the_root_only() {
@@ -50,6 +62,10 @@ mod tests {
             assert_eq!(is_loopback(&root, name), name == "lo", "{name}");
         }
         assert!(!is_loopback(&root, "eth0"));
+        let names = ["eth0", "eth0:1", "eth7", "eth7:1", "lo", "../net/lo"].map(str::to_owned);
+        assert_eq!(strangers(&root, &names), ["eth7", "eth7:1", "../net/lo"]);
+        let nothing = root.join("nosuch");
+        assert!(strangers(&nothing, &names).is_empty(), "no sysfs, no news");
         std::fs::remove_dir_all(&root).unwrap();
     }
 }

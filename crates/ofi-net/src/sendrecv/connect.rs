@@ -1,16 +1,20 @@
 //! listen, connect, accept, close (protocol 2d.8).
 
+use super::SendRecv;
 use super::progress::Core;
-use super::{SendRecv, stale};
 use crate::clock;
 use crate::config::Config;
+use crate::connecting::{Connecting, Made};
 use crate::error::{Code, NetError};
 use crate::handle_words::CommWord;
 use crate::progress::Role;
+use crate::report::Note;
 use crate::traffic::TrafficClass;
 use ofi_rdma::wire::handle::{HANDLE_BYTES, Handle};
 use ofi_rdma::{CommKey, Stage};
 use ofi_sendrecv::Target;
+use ofi_sendrecv::limits::FIRST_TAG;
+use std::collections::HashMap;
 
 /// Passes that close makes for what it queued, without waiting for a peer.
 const PASSES_AT_CLOSE: usize = 4;
@@ -49,26 +53,27 @@ impl SendRecv {
         let seat = self.seat(config, on)?;
         let comm = seat.domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
-            let comm = engine.connect(clock::now_ms(), port, &target)?;
+            let connecting = engine.connect(clock::now_ms(), port, &target);
+            let comm = connecting.map_err(|error| {
+                NetError::from(error).of_handle(|| port.peers.show_name(&target.name))
+            })?;
+            if comm_id < FIRST_TAG {
+                let peer = port.peers.show_name(&target.name).into();
+                port.note(Note::Foreign { tag: comm_id, peer });
+            }
             core.opened(comm, Role::Send);
             core.drain();
             Ok(Some(comm))
-        })?;
+        });
+        let comm = self.registry.told(comm)?;
         comm.map(|comm| seat.comm_word(comm)).transpose()
     }
 
     pub(crate) fn step_connect(&self, word: CommWord) -> Result<Option<CommWord>, NetError> {
         let (_, domain, key) = self.comm(word)?;
         self.registry.nudge();
-        let up = domain.attempt(|core| {
-            core.expect(key, Role::Send)?;
-            core.progress();
-            let up = core.poll_connect(key);
-            if up.is_err() {
-                core.close(key)?;
-            }
-            up.map(Some)
-        })?;
+        let up = domain.attempt(|core| core.step_connect(key).map(Some));
+        let up = self.registry.told(up)?;
         Ok(up.filter(|&up| up).map(|_| word))
     }
 
@@ -92,7 +97,8 @@ impl SendRecv {
                 core.opened(comm, Role::Recv);
             }
             Ok(accepted)
-        })?;
+        });
+        let accepted = self.registry.told(accepted)?;
         accepted.map(|comm| seat.comm_word(comm)).transpose()
     }
 
@@ -111,25 +117,27 @@ impl SendRecv {
     }
 }
 
-impl Core {
-    /// Whether a communicator is there and of the kind that a call takes.
-    #[inline]
-    pub(crate) fn expect(&self, comm: CommKey, role: Role) -> Result<(), NetError> {
-        match self.open.get(&comm) {
-            Some(&found) if found == role => Ok(()),
-            Some(found) => {
-                let what = format!("{found:?} communicator where {role:?} was expected");
-                Err(NetError::new(Code::WrongKind, what))
-            }
-            None => Err(stale(Code::StaleComm, "communicator", comm.to_bits())),
-        }
+impl Connecting for Core {
+    fn open(&self) -> &HashMap<CommKey, Role> {
+        &self.open
     }
 
-    /// Lets the engine look at the deadline.
-    pub(crate) fn poll_connect(&mut self, comm: CommKey) -> Result<bool, NetError> {
+    fn pass(&mut self) {
+        self.progress();
+    }
+
+    fn poll_connect(&mut self, comm: CommKey) -> Result<bool, NetError> {
         let up = self.engine.poll_connect(comm, clock::now_ms());
         self.drain();
         Ok(up?)
+    }
+
+    fn remember(&mut self, comm: CommKey, made: Made) {
+        let views = self.engine.views(clock::now_ms());
+        match made {
+            Made::Yes => self.lost.made(comm, views),
+            Made::No => self.lost.keep(comm, views),
+        }
     }
 
     fn close(&mut self, comm: CommKey) -> Result<(), NetError> {

@@ -4,6 +4,7 @@
 use super::SendRecv;
 use super::domain::Seat;
 use super::progress::Core;
+use crate::connecting::Connecting;
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord, ReqWord};
 use crate::progress::Role;
@@ -34,7 +35,8 @@ impl SendRecv {
             let buffer = core.buffer(message, region)?;
             let admission = core.engine.isend(key, buffer);
             core.admitted(key, admission)
-        })?;
+        });
+        let request = self.registry.told(request)?;
         request
             .map(|request| seat.request_word(request))
             .transpose()
@@ -52,7 +54,8 @@ impl SendRecv {
             let buffer = core.buffer(message, region)?;
             let admission = core.engine.irecv(key, buffer);
             core.admitted(key, admission)
-        })?;
+        });
+        let request = self.registry.told(request)?;
         request
             .map(|request| seat.request_word(request))
             .transpose()
@@ -77,7 +80,8 @@ impl SendRecv {
             let request = core.engine.flush(key, addr, region)?;
             core.drain();
             Ok(Some(request))
-        })?;
+        });
+        let request = self.registry.told(request)?;
         request
             .map(|request| seat.request_word(request))
             .transpose()

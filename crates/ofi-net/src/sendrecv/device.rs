@@ -14,7 +14,7 @@ use crate::registry::Registry;
 use crate::select::{self, Nic};
 use crate::startup::{Phase, Startup};
 use crate::stats::{self, StatsFile};
-use crate::trace::TraceFile;
+use crate::trace::Tracing;
 use crate::traffic::{Said, TrafficClass};
 use efa_fabric::{InfoBuf, Library};
 use ofi_sendrecv::TagSpace;
@@ -39,8 +39,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) config: &'a Config,
     /// Where its lines go.
     pub(crate) log: &'a Arc<dyn Log>,
-    /// The wire trace, if there is one.
-    pub(crate) trace: Option<&'a Arc<TraceFile>>,
+    /// Where what goes over its rails is written down.
+    pub(crate) tracing: Option<&'a Tracing>,
     /// The file of counters, if there is one.
     pub(crate) stats: Option<&'a Arc<StatsFile>>,
     /// The traffic class of its endpoint.
@@ -161,8 +161,8 @@ impl Device {
             Said::granted(&label, class, &**opening.log);
             opening.registry.link();
         }
-        if let Some(file) = opening.trace {
-            domain.trace_to(file)?;
+        if let Some(trace) = opening.tracing.and_then(Tracing::of_domain) {
+            domain.trace_to(trace)?;
         }
         if let Some(file) = opening.stats {
             let open = stats::Open {

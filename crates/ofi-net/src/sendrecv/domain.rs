@@ -11,10 +11,11 @@ use crate::dump::{self, DomainFacts};
 use crate::error::{Code, NetError};
 use crate::gpu::Reach;
 use crate::locked::Locked;
-use crate::open::queue_refused;
+use crate::lost::Lost;
+use crate::open::{own_address, queue_refused};
 use crate::pace::Pace;
 use crate::pages::page_bytes;
-use crate::peers::{Peers, Shape};
+use crate::peers::Peers;
 use crate::progress::{BATCH_DEFAULT, BATCH_MAX};
 use crate::quirks;
 use crate::region::{Addressing, Registrar};
@@ -22,7 +23,7 @@ use crate::regions::Regions;
 use crate::registry::{self, Seated};
 use crate::slab::{FLUSH_PAGE, Slab};
 use crate::stats::{self, Meter, SeenRails, StatsFile};
-use crate::trace::{Trace, TraceFile};
+use crate::trace::Trace;
 use crate::watch::Watch;
 use crate::{contexts::Contexts, efa, gpu};
 use core::mem;
@@ -96,9 +97,9 @@ impl Domain {
     }
 
     /// What goes over it is written down from now on.
-    pub(crate) fn trace_to(&self, file: &Arc<TraceFile>) -> Result<(), NetError> {
+    pub(crate) fn trace_to(&self, trace: Box<Trace>) -> Result<(), NetError> {
         self.enter(|core| {
-            core.port.trace_to(Trace::new(Arc::clone(file)));
+            core.port.trace_to(trace);
             Ok(())
         })
     }
@@ -159,10 +160,14 @@ impl Core {
             endpoints: vec![("data0".to_owned(), &self.port.peers)],
         };
         let views = self.engine.views(clock::now_ms());
+        let views = views.chain(self.lost.views());
         let (comms, comms_omitted) = dump::comms(views, &self.port.peers.all_shown());
+        let ends: Vec<_> = self.port.ends().collect();
+        let trace = self.port.trace.as_ref();
         dump::Domain {
             comms,
             comms_omitted,
+            trace: trace.and_then(|trace| trace.last(&ends)),
             ..facts.domain()
         }
     }
@@ -230,26 +235,14 @@ fn open_endpoint(
             opened => break opened?,
         }
     };
-    let address = endpoint.name()?;
-    let name = EpName::new(&address).ok_or_else(|| {
-        let what = format!(
-            "an address of {} bytes, and there is room for 56",
-            address.len()
-        );
-        NetError::new(Code::AddressTooLong, what)
-    })?;
-    let own = av.insert(&address)?;
-    let shape = Shape {
-        format: info.addr_format(),
-        own: name,
-    };
+    let (own, shape) = own_address(&endpoint, &av, info)?;
     Ok(Opened {
         fi_domain,
         cq,
         endpoint,
         peers: Peers::new(av, shape),
         own,
-        name,
+        name: shape.own,
         device_memory,
     })
 }
@@ -265,6 +258,7 @@ fn try_endpoint(
     setup.bind_av(&av)?;
     efa::avoid_shared_memory(&setup, info)?;
     let answers = gpu::prepare(&setup, (info, config), Protocol::SendRecv);
+    efa::require_memory(info, config, answers.memory)?;
     let enabled = setup.enable();
     let endpoint = enabled.map_err(|failed| NetError::from(failed.error))?;
     Ok((endpoint, av, answers.memory))
@@ -329,6 +323,7 @@ fn assemble(
         meter: None,
         pace: Pace::default(),
         watch: Arc::default(),
+        lost: Lost::default(),
         reads: info.caps().contains(Caps::RMA),
         poison: None,
     };

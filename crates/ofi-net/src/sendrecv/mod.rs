@@ -22,7 +22,7 @@ use crate::properties::Properties;
 use crate::registry::{Registry, stale};
 use crate::startup::Startup;
 use crate::stats::{StatsFile, Tally};
-use crate::trace::TraceFile;
+use crate::trace::Tracing;
 use crate::traffic::{Said, TrafficClass};
 use crate::watch::Watch;
 use core::mem;
@@ -51,8 +51,8 @@ pub(crate) struct SendRecv {
     devices: Vec<Device>,
     /// Their domains.
     registry: Registry<Domain>,
-    /// The wire trace, if there is one.
-    trace: Option<Arc<TraceFile>>,
+    /// Where what goes over their rails is written down, once that is known.
+    tracing: Option<Tracing>,
     /// The file of counters, if there is one.
     stats: Option<Arc<StatsFile>>,
     log: Arc<dyn Log>,
@@ -78,7 +78,7 @@ impl SendRecv {
         Self {
             devices,
             registry: Registry::new(watch),
-            trace: None,
+            tracing: None,
             stats: None,
             log: Arc::clone(log),
             said: Said::default(),
@@ -86,8 +86,8 @@ impl SendRecv {
     }
 
     /// What goes over domains opened from now on is written down.
-    pub(crate) fn trace_to(&mut self, file: Arc<TraceFile>) {
-        self.trace = Some(file);
+    pub(crate) fn trace_to(&mut self, tracing: Tracing) {
+        self.tracing = Some(tracing);
     }
 
     /// What happens on domains opened from now on is counted there.
@@ -100,7 +100,7 @@ impl SendRecv {
         let mut tally = Tally::default();
         for seat in (0..self.len()).flat_map(|dev| self.registry.of_device(dev)) {
             let memory = seat.domain.memory.counts();
-            let taken = |core: &mut Core| tally.take(&core.engine, &core.port.seen, memory);
+            let taken = |core: &mut Core| tally.take(&core.engine, &core.port.seen(), memory);
             // A domain that is busy or out of order is left out.
             let _told = seat.domain.glance(taken);
         }
@@ -197,7 +197,7 @@ impl SendRecv {
             registry: &self.registry,
             config,
             log: &self.log,
-            trace: self.trace.as_ref(),
+            tracing: self.tracing.as_ref(),
             stats: self.stats.as_ref(),
             class,
             said: &self.said,

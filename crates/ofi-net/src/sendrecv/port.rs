@@ -79,6 +79,11 @@ const fn fi(peer: PeerAddr) -> FiAddr {
 }
 
 impl Port {
+    /// What went over the rail.
+    pub(crate) const fn seen(&self) -> SeenRails {
+        self.seen
+    }
+
     /// An event of the engine as a note, with the peer's address where there is one.
     pub(crate) fn event(&self, event: Event) -> Note {
         self.peers.note(event)
@@ -217,7 +222,7 @@ impl Port {
         match self.slots.take(&mut source) {
             Ok(Some(slot)) => Ok(slot),
             Ok(None) => Err(Outcome::Busy),
-            Err(error) => Err(self.refused(error.to_string(), -error.errno())),
+            Err(error) => Err(self.refused(error.titled(), -error.errno())),
         }
     }
 
@@ -322,7 +327,7 @@ impl TagPort for Port {
         if outcome == Outcome::Busy {
             of_rail(&mut self.seen, RAIL).busy += 1;
         }
-        if self.trace.is_some() {
+        if self.is_traced() {
             self.trace_post(post, outcome);
         }
         outcome

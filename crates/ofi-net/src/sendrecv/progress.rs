@@ -5,6 +5,7 @@ use crate::clock;
 use crate::contexts::Owner;
 use crate::error::{self, Code, NetError};
 use crate::locked::Guarded;
+use crate::lost::Lost;
 use crate::pace::Pace;
 use crate::progress::Role;
 use crate::report::Note;
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     pub(crate) meter: Option<Box<Meter>>,
     pub(crate) pace: Pace,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) lost: Lost,
     /// The provider reads: flushes work.
     pub(crate) reads: bool,
     /// What makes the domain unusable.
@@ -161,7 +163,7 @@ impl Demux<'_> {
     #[inline]
     fn entry(&mut self, tagged: &TaggedEntry) {
         let entry = tagged.entry();
-        if self.port.trace.is_some() {
+        if self.port.is_traced() {
             self.port.trace_done(tagged);
         }
         match self.port.contexts.finish(entry.context().cast()) {

@@ -2,6 +2,7 @@
 
 use super::port::{Port, RAIL};
 use crate::contexts::Owner;
+use crate::peers::Peers;
 use crate::trace::{Trace, said};
 use efa_fabric::{CompletionFlags, TaggedEntry};
 use ofi_rdma::{Cause, Lane, Outcome, Token};
@@ -13,15 +14,21 @@ const LANE: Lane = Lane::data(RAIL);
 
 impl Port {
     /// Everything from now on, and first which endpoint this is.
-    pub(super) fn trace_to(&mut self, mut trace: Trace) {
-        let own = self.peers.own();
-        let record = Record::Endpoint {
-            name: own.bytes.get(..usize::from(own.len)).unwrap_or(&[]),
-            format: self.peers.format(),
-        };
-        trace.keep(LANE, record);
+    pub(super) fn trace_to(&mut self, mut trace: Box<Trace>) {
+        trace.endpoint(LANE, &self.peers);
         trace.flush();
-        self.trace = Some(Box::new(trace));
+        self.trace = Some(trace);
+    }
+
+    /// As that of the other protocol.
+    #[inline(always)]
+    pub(super) const fn is_traced(&self) -> bool {
+        cfg!(not(ofi_without_counters)) && self.trace.is_some()
+    }
+
+    /// The endpoint.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (Lane, &Peers)> {
+        core::iter::once((LANE, &self.peers))
     }
 
     #[cold]

@@ -64,7 +64,7 @@ macro_rules! metered {
             #[cold]
             pub(crate) fn publish(&mut self) {
                 if let Some(meter) = &mut self.meter {
-                    meter.publish(&self.engine, &self.port.seen);
+                    meter.publish(&self.engine, &self.port.seen());
                 }
             }
 

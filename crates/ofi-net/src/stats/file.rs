@@ -51,7 +51,8 @@ struct Slots {
 }
 
 impl StatsFile {
-    /// Makes the file, readable by its owner alone, with all the room it will need.
+    /// Makes the file, readable by its owner alone, with all the room it will need; its directory too, if that is
+    /// not there.
     ///
     /// # Errors
     /// [`Code::StatsFile`]: it cannot be made; nothing of it is left.
@@ -72,6 +73,7 @@ impl StatsFile {
             let errno = error.raw_os_error().unwrap_or(0);
             NetError::new(Code::StatsFile, what).with_errno(errno)
         };
+        std::fs::create_dir_all(about.dir).map_err(failed)?;
         let (file, path) = create_new(&wanted).map_err(failed)?;
         let words = Words::map(&file, FILE_WORDS).map_err(|error| {
             // Ours, and of no use. If it cannot be removed either, the first error says more.
@@ -286,4 +288,48 @@ fn boot() -> u64 {
         .take(16)
         .collect();
     u64::from_str_radix(&digits, 16).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn create(dir: &Path) -> Result<StatsFile, NetError> {
+        StatsFile::create(&About {
+            dir: dir.to_str().unwrap(),
+            fs_root: Path::new("/"),
+            flavour: 1,
+            protocol: 0,
+        })
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("not/there");
+        let made = [create(&missing).unwrap(), create(&missing).unwrap()];
+        let paths = made.each_ref().map(StatsFile::path);
+        assert_ne!(paths[0], paths[1]);
+        for path in paths {
+            assert_eq!(path.parent(), Some(missing.as_path()));
+            let mode = std::fs::metadata(path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn one_that_cannot_be_made_is_named_and_nothing_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a_file");
+        std::fs::write(&file, b"mine").unwrap();
+        let error = create(&file.join("below")).unwrap_err();
+        assert_eq!(
+            (error.code(), error.errno()),
+            (Code::StatsFile, -libc::ENOTDIR)
+        );
+        assert!(error.to_string().contains("a_file/below/ofi-"), "{error}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
 }

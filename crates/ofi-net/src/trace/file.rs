@@ -1,15 +1,16 @@
 //! The file of a trace: made once a process, appended to by every domain, bounded.
 
+use super::Clock;
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use core::sync::atomic::{AtomicU16, Ordering};
+use ofi_topo::Sysfs;
 use ofi_trace::{Header, Lane, Record, Stamped};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a trace file in a MiB of `OFI_NCCL_TRACE_MAX`.
 pub(crate) const MIB: u64 = 1 << 20;
@@ -33,7 +34,7 @@ pub struct TraceConfig {
 pub(crate) struct TraceFile {
     out: Mutex<Out>,
     path: PathBuf,
-    started: Instant,
+    clock: Clock,
     domains: AtomicU16,
     log: Arc<dyn Log>,
 }
@@ -53,6 +54,7 @@ impl TraceFile {
     pub(crate) fn create(
         config: &TraceConfig,
         fs_root: &Path,
+        clock: Clock,
         log: Arc<dyn Log>,
     ) -> Result<Arc<Self>, NetError> {
         let host = host_name(fs_root);
@@ -63,10 +65,9 @@ impl TraceFile {
             NetError::new(Code::TraceFile, what).with_errno(errno)
         };
         let (mut file, path) = create_new(&wanted).map_err(failed)?;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let header = Header {
             pid: std::process::id(),
-            started_unix_ns: since.map_or(0, |s| u64::try_from(s.as_nanos()).unwrap_or(0)),
+            started_unix_ns: clock.started_unix_ns(),
             host,
         };
         let mut bytes = Vec::new();
@@ -81,7 +82,7 @@ impl TraceFile {
                 left: config.bytes_max,
             }),
             path,
-            started: Instant::now(),
+            clock,
             domains: AtomicU16::new(0),
             log,
         }))
@@ -90,11 +91,6 @@ impl TraceFile {
     /// A number for a domain that begins to write.
     pub(super) fn next_domain(&self) -> u16 {
         self.domains.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Nanoseconds since the trace began.
-    pub(super) fn now_ns(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     /// Appends whole records. Written at once: a process that is killed leaves what it did.
@@ -122,7 +118,7 @@ impl TraceFile {
         };
         let mut last = Vec::new();
         let full = Stamped {
-            at_ns: self.now_ns(),
+            at_ns: self.clock.now_ns(),
             domain: 0,
             lane: Lane::data(0),
             record: Record::Full,
@@ -166,8 +162,8 @@ pub(crate) fn create_new(wanted: &Path) -> io::Result<(File, PathBuf)> {
 }
 
 pub(crate) fn host_name(fs_root: &Path) -> String {
-    let name = std::fs::read_to_string(fs_root.join("proc/sys/kernel/hostname"));
-    name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
+    let name = Sysfs::new(fs_root).line("proc/sys/kernel/hostname");
+    name.unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// `%p`, `%h` and `%%`; anything else behind a `%` stays as it is.
@@ -223,7 +219,7 @@ mod tests {
             file: dir.path().join("t-%p").display().to_string(),
             bytes_max: 100,
         };
-        let file = TraceFile::create(&config, dir.path(), Arc::new(NoLog)).unwrap();
+        let file = TraceFile::create(&config, dir.path(), Clock::start(), Arc::new(NoLog)).unwrap();
         let mut record = Vec::new();
         let done = Stamped {
             at_ns: 1,
@@ -257,7 +253,8 @@ mod tests {
             file: name,
             bytes_max: 100,
         };
-        let open = || TraceFile::create(&config, dir.path(), Arc::new(NoLog)).unwrap();
+        let open =
+            || TraceFile::create(&config, dir.path(), Clock::start(), Arc::new(NoLog)).unwrap();
         let paths = [open(), open()].map(|file| file.path.clone());
         assert_eq!(
             paths,
@@ -278,7 +275,8 @@ mod tests {
             file: "/nonexistent/trace".to_owned(),
             bytes_max: 1,
         };
-        let error = TraceFile::create(&config, Path::new("/"), Arc::new(NoLog)).unwrap_err();
+        let error = TraceFile::create(&config, Path::new("/"), Clock::start(), Arc::new(NoLog))
+            .unwrap_err();
         assert_eq!(
             (error.code(), error.errno()),
             (Code::TraceFile, -libc::ENOENT)

@@ -1,24 +1,31 @@
-//! The wire trace: what went over each rail, as it happens (`OFI_NCCL_TRACE_FILE`).
+//! What went over each rail, as it happens: all of it in a file (`OFI_NCCL_TRACE_FILE`), or the last of it in memory,
+//! for dumps (`OFI_NCCL_TRACE_RING`).
 //!
 //! ```text
-//! Port::post ----+
-//! Port::resolve -+--> Trace (of a domain) --> TraceFile (of the process) ~~~> ofi trace
-//! harvest -------+       records of a pass       one write a pass
+//!                                       +-> TraceFile (of the process) ~~~> ofi trace
+//! Port::post ----+                      |      one write a pass
+//! Port::resolve -+--> Trace (a domain) -+
+//! harvest -------+      a record each   |
+//!                                       +-> Ring ~~~> state dump ~~~> ofi trace
 //! ```
 //!
-//! Off, it costs one look at an `Option` an operation. On, it reads the clock for every record and makes a
-//! system call for every pass with records: for finding faults, not for measuring.
+//! Off, both cost one look at an `Option` an operation. On, either reads the clock for every record. The file makes a
+//! system call for every pass with records besides: for finding faults, not for measuring. The ring copies the
+//! record into memory that it has from the start, under the domain's lock, which every caller has.
 
 mod file;
+mod last;
 mod port;
+mod tracing;
 
 pub use file::TraceConfig;
 pub(crate) use file::{MIB, TraceFile, create_new, host_name};
+pub(crate) use tracing::{Clock, Tracing};
 
 use crate::report::Note;
 use ofi_rdma::limits::CONTROL_BUFFER_BYTES;
 use ofi_rdma::{Cause, Outcome, Post, Remote, Token, Wire};
-use ofi_trace::{Lane, Op, Record, Stamped};
+use ofi_trace::{Lane, Op, Record, Ring, Stamped};
 use std::sync::Arc;
 
 /// Records kept before they are written in the middle of a pass.
@@ -27,12 +34,30 @@ const PENDING_BYTES_MAX: usize = 1 << 16;
 /// What one domain writes.
 #[derive(Debug)]
 pub(crate) struct Trace {
-    file: Arc<TraceFile>,
-    domain: u16,
-    pending: Vec<u8>,
+    clock: Clock,
+    file: Option<Pending>,
+    ring: Option<Ring>,
     /// The last operation of each lane that the provider was too busy for: it is offered over and over,
     /// and written down once.
     busy: [Option<Token>; ofi_rdma::Lane::COUNT_MAX],
+}
+
+/// What goes to the file.
+#[derive(Debug)]
+struct Pending {
+    file: Arc<TraceFile>,
+    /// The domain's number there.
+    domain: u16,
+    bytes: Vec<u8>,
+}
+
+impl Pending {
+    fn flush(&mut self) {
+        if !self.bytes.is_empty() {
+            self.file.append(&self.bytes);
+            self.bytes.clear();
+        }
+    }
 }
 
 const fn lane_of(lane: ofi_rdma::Lane) -> Lane {
@@ -44,34 +69,58 @@ const fn lane_of(lane: ofi_rdma::Lane) -> Lane {
 }
 
 impl Trace {
-    pub(crate) fn new(file: Arc<TraceFile>) -> Self {
-        Self {
+    fn new(tracing: &Tracing) -> Self {
+        let pending = |file: &Arc<TraceFile>| Pending {
+            file: Arc::clone(file),
             domain: file.next_domain(),
-            file,
-            pending: Vec::new(),
+            bytes: Vec::new(),
+        };
+        Self {
+            clock: tracing.clock,
+            file: tracing.file.as_ref().map(pending),
+            ring: (tracing.ring > 0).then(|| Ring::new(tracing.ring)),
             busy: [None; ofi_rdma::Lane::COUNT_MAX],
         }
     }
 
     /// Keeps a record.
     pub(crate) fn keep(&mut self, lane: ofi_rdma::Lane, record: Record<'_>) {
-        let stamped = Stamped {
-            at_ns: self.file.now_ns(),
-            domain: self.domain,
+        let stamped = self.stamped(lane, record);
+        if let Some(ring) = &mut self.ring {
+            ring.keep(&stamped);
+        }
+        self.keep_in_file(stamped);
+    }
+
+    fn stamped<'a>(&self, lane: ofi_rdma::Lane, record: Record<'a>) -> Stamped<'a> {
+        Stamped {
+            at_ns: self.clock.now_ns(),
+            domain: 0,
             lane: lane_of(lane),
             record,
-        };
-        stamped.encode(&mut self.pending);
-        if self.pending.len() > PENDING_BYTES_MAX {
-            self.flush();
         }
     }
 
-    /// Writes what was kept; after every pass.
+    fn keep_in_file(&mut self, stamped: Stamped<'_>) {
+        let Some(pending) = &mut self.file else {
+            return;
+        };
+        let domain = pending.domain;
+        Stamped { domain, ..stamped }.encode(&mut pending.bytes);
+        if pending.bytes.len() > PENDING_BYTES_MAX {
+            pending.flush();
+        }
+    }
+
+    /// Writes down who is meant by a number: for the file alone, since a dump says so anew.
+    fn name(&mut self, lane: ofi_rdma::Lane, record: Record<'_>) {
+        self.keep_in_file(self.stamped(lane, record));
+    }
+
+    /// Writes what was kept to the file; after every pass.
     pub(crate) fn flush(&mut self) {
-        if !self.pending.is_empty() {
-            self.file.append(&self.pending);
-            self.pending.clear();
+        if let Some(pending) = &mut self.file {
+            pending.flush();
         }
     }
 

@@ -1,28 +1,35 @@
 //! What the port tells the trace.
 
+use super::Trace;
+use crate::peers::Peers;
 use crate::rail::Port;
-use ofi_rdma::limits::{EP_NAME_BYTES, MAX_RAILS};
+use ofi_rdma::limits::MAX_RAILS;
 use ofi_rdma::{Lane, Outcome, Post};
-use ofi_trace::Record;
 
 impl Port {
-    /// Writes down which endpoints there are.
-    pub(crate) fn trace_endpoints(&mut self, format: u32) {
-        let Some(trace) = &mut self.trace else { return };
+    /// Everything from now on, and first which endpoints there are.
+    pub(crate) fn trace_to(&mut self, trace: Option<Box<Trace>>) {
+        self.trace = trace.map(|mut trace| {
+            self.ends()
+                .for_each(|(lane, peers)| trace.endpoint(lane, peers));
+            trace.flush();
+            trace
+        });
+    }
+
+    /// Whether what happens is written down. A build with `--cfg ofi_without_counters` never does: what the
+    /// question costs is measured against it.
+    #[inline(always)]
+    pub(crate) const fn is_traced(&self) -> bool {
+        cfg!(not(ofi_without_counters)) && self.trace.is_some()
+    }
+
+    /// The endpoints, data first.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = (Lane, &Peers)> {
         let rails = 0..u8::try_from(MAX_RAILS).unwrap_or(0);
-        let lanes = rails
-            .clone()
-            .map(Lane::data)
-            .chain(rails.map(Lane::control));
-        for lane in lanes {
-            let Some(Some(end)) = self.lanes.get(lane.index()) else {
-                continue;
-            };
-            let own = end.peers.own();
-            let name = own.bytes.get(..usize::from(own.len)).unwrap_or(&[]);
-            trace.keep(lane, Record::Endpoint { name, format });
-        }
-        trace.flush();
+        let data = rails.clone().map(Lane::data);
+        let lanes = data.chain(rails.map(Lane::control));
+        lanes.filter_map(|lane| Some((lane, &self.lane(lane)?.peers)))
     }
 
     #[cold]
@@ -31,13 +38,5 @@ impl Port {
         if let Some(trace) = &mut self.trace {
             trace.post(post, outcome, own);
         }
-    }
-}
-
-impl super::Trace {
-    /// A peer became reachable.
-    #[cold]
-    pub(crate) fn peer(&mut self, lane: Lane, peer: u64, name: &[u8; EP_NAME_BYTES]) {
-        self.keep(lane, Record::Peer { peer, name });
     }
 }

@@ -13,6 +13,7 @@
 use super::Transport;
 use super::connect::PASSES_AT_CLOSE;
 use crate::clock;
+use crate::connecting::Connecting;
 use crate::domain::Seat;
 use crate::error::NetError;
 use crate::handle_words::CommWord;
@@ -71,7 +72,7 @@ impl Transport {
             core.engine.settle(listener, adoption);
             Ok(())
         })?;
-        stepped.map(|_| Some(child))
+        self.registry.told(stepped.map(|_| Some(child)))
     }
 
     fn waiting(&self, seat: &Seat, listener: CommKey) -> Result<Waiting, NetError> {
@@ -82,8 +83,10 @@ impl Transport {
                 return Ok(Some(Waiting::Child(child)));
             }
             let conn = core.engine.waiting_conn(listener)?;
-            Ok(conn.map(|conn| Waiting::Conn(Box::new(*conn))))
-        })?;
+            let waiting = conn.map(|conn| Waiting::Conn(Box::new(*conn)));
+            core.heard(waiting)
+        });
+        let waiting = self.registry.told(waiting)?;
         Ok(waiting.unwrap_or(Waiting::Nothing))
     }
 

@@ -1,14 +1,17 @@
 //! listen, connect, accept, close (protocol 2d.4 to 2d.6, 2j; decisions 13, 18, 30).
 
-use super::{Transport, stale};
+use super::Transport;
 use crate::clock::{self, Deadline};
+use crate::connecting::{Connecting, Made};
 use crate::error::{Code, NetError};
 use crate::handle_state::{self, Stage as Step, State};
 use crate::handle_words::CommWord;
 use crate::progress::{Core, Role};
+use crate::rail::LaneEnd;
 use crate::traffic::TrafficClass;
 use ofi_rdma::wire::handle::{HANDLE_BYTES, Handle};
-use ofi_rdma::{CommKey, Stage, Target};
+use ofi_rdma::{CommKey, Lane, Stage, Target};
+use std::collections::HashMap;
 
 /// How long the calls of v4 wait for what a caller may not give them a later call for; a peer that is not
 /// there yet is not waited for any longer.
@@ -160,12 +163,13 @@ impl Transport {
             let Core { engine, port, .. } = core;
             let accepted = engine.poll_accept(key, clock::now_ms(), port);
             core.drain();
-            let accepted = accepted?;
+            let accepted = core.heard(accepted?)?;
             if let Some(comm) = accepted {
                 core.opened(comm, Role::Recv);
             }
             Ok(accepted)
-        })?;
+        });
+        let accepted = self.registry.told(accepted)?;
         accepted.map(|comm| seat.comm_word(comm)).transpose()
     }
 
@@ -182,7 +186,9 @@ impl Transport {
             }
             if deadline.is_over() {
                 let what = format!("accept: nobody connected in {} ms", deadline.waited_ms());
-                return Err(NetError::new(Code::ConnectTimeout, what));
+                self.registry.watch().failed();
+                let failed = Err(NetError::new(Code::ConnectTimeout, what));
+                return self.registry.told(failed);
             }
             std::thread::yield_now();
         }
@@ -271,13 +277,19 @@ impl Transport {
         let seat = self.seat(self.device(dev)?, class)?;
         let comm = seat.domain.attempt(|core| {
             let Core { engine, port, .. } = &mut *core;
-            let comm = engine.connect(clock::now_ms(), port, &target)?;
+            let connecting = engine.connect(clock::now_ms(), port, &target);
+            let comm = connecting.map_err(|error| {
+                let control_0 = port.lane(Lane::control(0));
+                let show = |end: &LaneEnd| end.peers.show_name(&target.control_name);
+                NetError::from(error).of_handle(|| control_0.map(show).unwrap_or_default())
+            })?;
             core.opened(comm, Role::Send);
             core.port.receives.sender_added();
             core.fill_receives();
             core.drain();
             Ok(Some(comm))
-        })?;
+        });
+        let comm = self.registry.told(comm)?;
         comm.map(|comm| seat.comm_word(comm)).transpose()
     }
 
@@ -287,52 +299,37 @@ impl Transport {
         }
         let (_, domain, key) = self.comm(word)?;
         self.registry.nudge();
-        let up = domain.attempt(|core| {
-            core.expect(key, Role::Send)?;
-            core.progress();
-            let up = core.poll_connect(key);
-            if up.is_err() {
-                core.close(key)?;
-            }
-            up.map(Some)
-        })?;
+        let up = domain.attempt(|core| core.step_connect(key).map(Some));
+        let up = self.registry.told(up)?;
         Ok(up.filter(|&up| up).map(|_| word))
     }
 }
 
-impl Core {
-    /// Whether a communicator is there and of the kind that a call takes.
-    #[inline]
-    pub(crate) fn expect(&self, comm: CommKey, role: Role) -> Result<(), NetError> {
-        match self.open.get(&comm) {
-            Some(&found) if found == role => Ok(()),
-            Some(found) => {
-                let what = format!("{found:?} communicator where {role:?} was expected");
-                Err(NetError::new(Code::WrongKind, what))
-            }
-            None => Err(stale(Code::StaleComm, "communicator", comm.to_bits())),
-        }
+impl Connecting for Core {
+    fn open(&self) -> &HashMap<CommKey, Role> {
+        &self.open
     }
 
-    /// Lets the engine look at an answer that came, or at the deadline.
-    pub(crate) fn poll_connect(&mut self, comm: CommKey) -> Result<bool, NetError> {
+    fn pass(&mut self) {
+        self.progress();
+    }
+
+    fn poll_connect(&mut self, comm: CommKey) -> Result<bool, NetError> {
         let Self { engine, port, .. } = self;
         let up = engine.poll_connect(comm, clock::now_ms(), port);
         self.drain();
         Ok(up?)
     }
 
-    /// Makes progress; whether a send communicator still waits for its answer. One that failed does not: its
-    /// next call says so.
-    fn is_connecting(&mut self) -> bool {
-        self.progress();
-        let sends = self.open.iter().filter(|&(_, role)| *role == Role::Send);
-        let sends: Vec<CommKey> = sends.map(|(&comm, _)| comm).collect();
-        (sends.into_iter()).any(|comm| matches!(self.poll_connect(comm), Ok(false)))
+    fn remember(&mut self, comm: CommKey, made: Made) {
+        let views = self.engine.views(clock::now_ms());
+        match made {
+            Made::Yes => self.lost.made(comm, views),
+            Made::No => self.lost.keep(comm, views),
+        }
     }
 
-    /// Detaches a communicator.
-    pub(crate) fn close(&mut self, comm: CommKey) -> Result<(), NetError> {
+    fn close(&mut self, comm: CommKey) -> Result<(), NetError> {
         self.close_in_engine(comm, clock::now_ms())?;
         if self.open.remove(&comm) == Some(Role::Send) {
             self.port.receives.sender_removed();
@@ -340,6 +337,17 @@ impl Core {
         self.drain();
         self.publish();
         Ok(())
+    }
+}
+
+impl Core {
+    /// Makes progress; whether a send communicator still waits for its answer. One that failed does not: its
+    /// next call says so.
+    fn is_connecting(&mut self) -> bool {
+        self.progress();
+        let sends = self.open.iter().filter(|&(_, role)| *role == Role::Send);
+        let sends: Vec<CommKey> = sends.map(|(&comm, _)| comm).collect();
+        (sends.into_iter()).any(|comm| matches!(self.poll_connect(comm), Ok(false)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! isend, irecv, iflush, test (protocol 2e).
 
 use super::Transport;
+use crate::connecting::Connecting;
 use crate::domain::Seat;
 use crate::error::{Code, NetError};
 use crate::handle_words::{CommWord, MrWord, ReqWord};
@@ -51,7 +52,8 @@ impl Transport {
             let Core { engine, port, .. } = &mut *core;
             let admission = engine.isend_to(key, SendBuf { addr, len, region }, port);
             core.admitted(key, admission)
-        })?;
+        });
+        let request = self.registry.told(request)?;
         request
             .map(|request| seat.request_word(request))
             .transpose()
@@ -104,7 +106,8 @@ impl Transport {
                 },
             );
             core.admitted(key, admission)
-        })?;
+        });
+        let request = self.registry.told(request)?;
         request
             .map(|request| seat.request_word(request))
             .transpose()
@@ -141,7 +144,8 @@ impl Transport {
             let request = core.engine.flush(key, addr, region)?;
             core.drain();
             Ok(request)
-        })?;
+        });
+        let request = self.registry.told(request)?;
         seat.request_word(request).map(Some)
     }
 

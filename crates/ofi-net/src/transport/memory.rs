@@ -246,21 +246,19 @@ fn stretch(
         let what = format!("{len} bytes at {start:p}: there is nothing to register");
         return Err(NetError::new(Code::Register, what).with_errno(libc::EINVAL));
     }
-    if kind != MemoryKind::Host {
-        let exact = Stretch::host(start, len);
-        return Ok(Stretch { kind, ..exact });
-    }
-    let lead = start.addr() % unit;
-    match lead
-        .checked_add(len)
-        .and_then(|bytes| bytes.checked_next_multiple_of(unit))
-    {
-        Some(bytes) => Ok(Stretch::host(start.wrapping_sub(lead), bytes)),
-        None => {
-            let what = format!("{len} bytes at {start:p} pass the end of the address space");
-            Err(NetError::new(Code::Register, what).with_errno(libc::EINVAL))
-        }
-    }
+    let (lead, unit) = match kind {
+        MemoryKind::Host => (start.addr() % unit, unit),
+        _ => (0, 1),
+    };
+    let bytes = lead.checked_add(len);
+    let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(unit));
+    let ends = |bytes: &usize| (start.addr() - lead).checked_add(*bytes).is_some();
+    let Some(bytes) = bytes.filter(ends) else {
+        let what = format!("{len} bytes at {start:p} pass the end of the address space");
+        return Err(NetError::new(Code::Register, what).with_errno(libc::EINVAL));
+    };
+    let whole = Stretch::host(start.wrapping_sub(lead), bytes);
+    Ok(Stretch { kind, ..whole })
 }
 
 /// `fi_mr(3)`: all ones is no key but says that there is none to tell.
@@ -297,5 +295,10 @@ mod tests {
         );
         stretch(core::ptr::null_mut(), 1, MemoryKind::Host, 4096).unwrap_err();
         stretch(at, usize::MAX, MemoryKind::Host, 4096).unwrap_err();
+        let last = core::ptr::without_provenance_mut(usize::MAX - 100);
+        for kind in [MemoryKind::Host, MemoryKind::Neuron, MemoryKind::Cuda] {
+            stretch(last, 4096, kind, 4096).unwrap_err();
+            assert_eq!(stretch(at, 4096, kind, 4096).unwrap().bytes, 4096);
+        }
     }
 }

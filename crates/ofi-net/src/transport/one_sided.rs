@@ -57,7 +57,8 @@ impl Transport {
             let what = core.one_sided(&from, region, to)?;
             let admission = core.engine.iwrite(key, &what);
             core.admitted(key, admission)
-        })?;
+        });
+        let request = self.registry.told(request)?;
         request
             .map(|request| seat.request_word(request))
             .transpose()
@@ -96,7 +97,8 @@ impl Transport {
             let Core { engine, port, .. } = core;
             let admission = engine.iwrite_inline(key, &what, port);
             core.admitted(key, admission)
-        })?;
+        });
+        let request = self.registry.told(request)?;
         request
             .map(|request| seat.request_word(request))
             .transpose()
@@ -124,7 +126,8 @@ impl Transport {
             let what = core.one_sided(&to, region, from)?;
             let admission = core.engine.iread(key, &what);
             core.admitted(key, admission)
-        })?;
+        });
+        let request = self.registry.told(request)?;
         request
             .map(|request| seat.request_word(request))
             .transpose()

@@ -158,6 +158,50 @@ fn a_part_of_an_instance_is_told_of() {
     on_part(("p5", Some(five)), name, "", some_are_missing);
 }
 
+/// A container without /sys on a machine that nobody knows: each NIC is a device, which is not so on other
+/// hosts, and so may be the protocol. None is told who says how devices are made.
+fn nothing_is_shown() {
+    let empty = tempfile::tempdir().unwrap();
+    let start = |force_num_rails, group_by| {
+        let side = Side::new(Config {
+            fs_root: empty.path().to_owned(),
+            force_num_rails,
+            group_by,
+            ..at_home(None)
+        });
+        assert_eq!(side.net.devices().unwrap(), 32);
+        (side.net.protocol(), side.log.at(Level::Warn))
+    };
+    let (protocol, warnings) = start(None, Accelerators::NVIDIA);
+    assert_eq!(
+        (protocol, warnings.len()),
+        (Protocol::SendRecv, 1),
+        "{warnings:?}"
+    );
+    let shown = empty.path().join("sys/bus/pci/devices");
+    let shown = format!(
+        "32 NICs are PCI functions, and {} shows no",
+        shown.display()
+    );
+    for part in [
+        "OFI-W0117",
+        "/sys of the host is not mounted",
+        "mount /sys",
+        &shown,
+    ] {
+        assert!(warnings[0].contains(part), "{part}: {warnings:?}");
+    }
+    for (rails, group_by) in [(Some(1), Accelerators::NVIDIA), (None, Accelerators::NONE)] {
+        assert_eq!(start(rails, group_by).1, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_host_without_sysfs_is_told_of() {
+    let name = "instances::a_host_without_sysfs_is_told_of";
+    on_shape("p5", name, "", nothing_is_shown);
+}
+
 /// Accelerators that sysfs does not show: one warning with both numbers, none for who groups otherwise.
 fn accelerators_are_gone() {
     let sys = root().join("sys/bus/pci/devices");
@@ -272,6 +316,25 @@ fn groups() {
         ..at_home(Some(Protocol::Rdma))
     };
     let (a, b) = (Side::new(four()), Side::new(four()));
+    let two = Side::new(Config {
+        force_num_rails: Some(2),
+        ..four()
+    });
+    for (side, idle) in [(&a, 4), (&two, 6)] {
+        let start = format!("{idle} of 8 NICs are of no device and carry nothing (");
+        let mut lines = side.log.at(Level::Info);
+        lines.retain(|line| line.starts_with(&start));
+        let [line] = &lines[..] else {
+            panic!("{:?}", side.log.at(Level::Info));
+        };
+        let (_, names) = line.rsplit_once(": ").unwrap();
+        let cut = names.contains("rdmap32s25, rdmap32s26");
+        assert_eq!(
+            (names.split(", ").count(), cut),
+            (idle, idle == 6),
+            "{line}"
+        );
+    }
     let comms = connect(&a.net, &b.net);
     let mut source = Buffer::new(&a.net, comms.0, pattern(1, 4_000_000));
     let mut sink = Buffer::new(&b.net, comms.1, vec![0; 4_000_000]);

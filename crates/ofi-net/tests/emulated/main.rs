@@ -4,6 +4,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod copies;
+mod deaf;
 mod delays;
 mod errors;
 mod expected;
@@ -11,6 +13,7 @@ mod instances;
 mod limits;
 mod peers;
 mod queries;
+mod requests;
 mod subsets;
 
 use common::{Buffer, Side, config, connect, finish, irecv, isend, pattern, until_error};

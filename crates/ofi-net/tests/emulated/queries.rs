@@ -111,3 +111,68 @@ fn single_nics_without_tags_speak_rdma() {
     ];
     on_shape_with(("c5n", &set), name, starts);
 }
+
+/// An instance type with GPUs is refused where the network does not reach their memory, whatever is spoken; it is
+/// used where the user insists.
+fn required_memory() {
+    for protocol in [Protocol::Rdma, Protocol::SendRecv] {
+        let listens = |check| {
+            let config = Config {
+                product_name: Some("p4d.24xlarge".to_owned()),
+                gdr_required_check: check,
+                ..at_home(Some(protocol))
+            };
+            let log = Arc::new(crate::common::Lines::default());
+            let net = Transport::init(config, log as Arc<dyn Log>)?;
+            net.listen(0, &mut [0; 128]).map(drop)
+        };
+        let error = listens(true).unwrap_err();
+        assert_eq!(error.code(), Code::NoDeviceMemory, "{protocol:?}: {error}");
+        listens(false).unwrap();
+    }
+}
+
+#[test]
+fn memory_of_gpus_is_required_where_the_instance_has_them() {
+    let name = "queries::memory_of_gpus_is_required_where_the_instance_has_them";
+    on_shape_with(("p4d", &[("EFA_EMU_LACKS", "hmem")]), name, required_memory);
+}
+
+/// EFA that writes by messages is refused for RDMA, with what to do; it is used where the user insists.
+fn emulated_writes() {
+    let config = |check| Config {
+        product_name: Some("unknown.9xlarge".to_owned()),
+        native_rdma_check: check,
+        ..at_home(Some(Protocol::Rdma))
+    };
+    let log = Arc::new(crate::common::Lines::default());
+    let error = Transport::init(config(true), Arc::clone(&log) as Arc<dyn Log>).unwrap_err();
+    assert_eq!(error.code(), Code::SlowWrites, "{error}");
+    let text = error.to_string();
+    for part in [
+        "this device writes by messages",
+        "OFI_NCCL_PROTOCOL=SENDRECV",
+        "OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK=1",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (a, b) = (Side::new(config(false)), Side::new(config(false)));
+    assert_eq!(a.net.protocol(), Protocol::Rdma);
+    carries(&a, &b);
+}
+
+#[test]
+fn writes_by_messages_are_refused_unless_asked_for() {
+    let name = "queries::writes_by_messages_are_refused_unless_asked_for";
+    for generation in ["1.22", "2.5"] {
+        let set = [
+            ("EFA_EMU_LACKS", "write"),
+            ("EFA_EMU_GENERATION", generation),
+            (EXPECTED, "refused"),
+        ];
+        on_shape_with(("p4d", &set), name, emulated_writes);
+        if std::env::var_os(EXPECTED).is_some() {
+            return;
+        }
+    }
+}

@@ -1,13 +1,13 @@
 //! Which NICs carry the bytes of a device, on every shape; and hosts that see different parts of theirs.
 
 use super::instances::at_home;
-use crate::common::emulated::{on_shape, so_far};
+use crate::common::emulated::{on_part, on_shape, root, so_far};
 use crate::common::peer::{given_handle, peer_process_with};
-use crate::common::{listen, until};
+use crate::common::{listen, until, until_error};
 use crate::{Buffer, Side, finish, irecv, isend, pattern};
 use efa_emu::shape::Shape;
 use ofi_net::log::Level;
-use ofi_net::{Code, CommWord, NetError, Protocol};
+use ofi_net::{Code, CommWord, Config, NetError, Protocol};
 
 /// Long enough for a stripe on each rail.
 const LEN: usize = 2_000_000;
@@ -127,18 +127,141 @@ fn of_two_hosts(name: &str, shape: &str) -> Result<(), NetError> {
     accepted.map(drop)
 }
 
-/// Both sides have the error that names both numbers and the variable.
+/// Connections that are tried between two hosts.
+const TRIES: u32 = 6;
+
+/// What this host is called from now on, for the domains that are opened then.
+fn call_host(name: &str) {
+    let file = root().join("proc/sys/kernel/hostname");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, name).unwrap();
+}
+
+/// The other host sees one NIC: both are told of both numbers, both hosts and the variables by each error,
+/// and by one line of the log for all connections.
 fn told_to_both(name: &str, shape: &str, rails: usize) {
-    let is_other = given_handle().is_some();
-    let error = of_two_hosts(name, shape).unwrap_err();
-    assert_eq!(error.code(), Code::Mismatch, "{error}");
-    let counts = match is_other {
-        true => format!("1 here, {rails} at the peer"),
-        false => format!("{rails} here, 1 at the peer"),
+    let other = given_handle();
+    if other.is_none() {
+        call_host("host-a");
+    }
+    let side = Side::new(at_home(Some(Protocol::Rdma)));
+    let (net, is_other) = (&side.net, other.is_some());
+    let errors: Vec<NetError> = if let Some(given) = other {
+        // Listeners that are made one after the other have numbers one after the other.
+        let first = u32::from_le_bytes(given[56..60].try_into().unwrap());
+        let connect = |number: u32| {
+            let mut handle = given;
+            handle[56..60].copy_from_slice(&(first + number).to_le_bytes());
+            until_error("connect", || net.connect(0, &mut handle))
+        };
+        (0..TRIES).map(connect).collect()
+    } else {
+        let one = Shape::by_name(shape).unwrap().nics()[0].name.clone();
+        let listeners: Vec<_> = (0..TRIES).map(|_| listen(net)).collect();
+        let (_, handle) = listeners[0];
+        call_host("host-b");
+        let more = [("EFA_EMU_NAME", "peer"), ("FI_EFA_IFACE", &one)];
+        let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let process = peer_process_with(name, &handle, &more);
+        let accept = |(listener, _)| until_error("accept", || net.accept(listener));
+        let errors = listeners.into_iter().map(accept).collect();
+        process.finish();
+        errors
     };
-    let text = error.to_string();
-    assert!(text.contains(&counts), "{counts}: {text}");
-    assert!(text.contains("OFI_NCCL_FORCE_NUM_RAILS"), "{text}");
+    let (counts, hosts) = match is_other {
+        true => (
+            format!("1 here, {rails} at the peer"),
+            "host host-a; this is host host-b",
+        ),
+        false => (
+            format!("{rails} here, 1 at the peer"),
+            "host host-b; this is host host-a",
+        ),
+    };
+    for error in &errors {
+        assert_eq!(error.code(), Code::Mismatch, "{error}");
+        assert!(error.what().contains(&counts), "{counts}: {error}");
+    }
+    let warnings = side.log.at(Level::Warn);
+    let told: Vec<_> = (warnings.iter())
+        .filter(|line| !line.contains("OFI-W0114"))
+        .collect();
+    assert_eq!(told.len(), 1, "{warnings:?}");
+    let variables = [
+        "OFI_NCCL_FORCE_NUM_RAILS",
+        "OFI_NCCL_NIC_GROUPS",
+        "OFI_NCCL_GROUP_BY",
+    ];
+    for part in [
+        &counts,
+        "OFI-E0403",
+        ": peer fe80:",
+        hosts,
+        "; likely: ranks see",
+    ]
+    .into_iter()
+    .chain(variables)
+    {
+        assert!(told[0].contains(part), "{part}: {told:?}");
+    }
+    // The others are counted.
+    let log = std::sync::Arc::clone(&side.log);
+    drop(side);
+    let counted = log.at(Level::Info);
+    let counted = counted.iter().filter(|line| {
+        line.contains(hosts) && line.ends_with(": OFI-E0403 of 5 more communicators")
+    });
+    assert_eq!(counted.count(), 1);
+}
+
+/// A container that shows one NIC and nothing of the machine speaks SENDRECV, a whole p5 RDMA: the one that
+/// connects is told at once, the one that accepts when nobody came.
+fn told_of_the_protocol(name: &str) {
+    if let Some(mut handle) = given_handle() {
+        let side = Side::new(at_home(None));
+        assert_eq!(side.net.protocol(), Protocol::Rdma);
+        let error = until_error("connect", || side.net.connect(0, &mut handle));
+        assert_eq!(error.code(), Code::CorruptHandle, "{error}");
+        let text = error.to_string();
+        for part in [
+            "OFI-E0401",
+            "the listener of fe80:",
+            "it is of SENDRECV, where this side speaks RDMA",
+            "OFI_NCCL_PROTOCOL",
+            "the instance type on EFA",
+            "OFI_NCCL_GROUP_BY",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        return;
+    }
+    let side = Side::new(Config {
+        product_name: Some(String::new()),
+        stall_warn_ms: Some(500),
+        ..at_home(None)
+    });
+    assert_eq!(side.net.protocol(), Protocol::SendRecv);
+    let (listener, handle) = listen(&side.net);
+    let all = Shape::by_name("p5").unwrap();
+    let all: Vec<&str> = all.nics().iter().map(|nic| nic.name.as_str()).collect();
+    let more = [("EFA_EMU_NAME", "peer"), ("FI_EFA_IFACE", &all.join(","))];
+    let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    peer_process_with(name, &handle, &more).finish();
+    let warnings = until("a warning", || {
+        assert_eq!(side.net.accept(listener), Ok(None));
+        Some(side.log.at(Level::Warn)).filter(|warnings| !warnings.is_empty())
+    });
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    for part in ["OFI-W0415", "RDMA or SENDRECV (OFI_NCCL_PROTOCOL;"] {
+        assert!(warnings[0].contains(part), "{part}: {warnings:?}");
+    }
+}
+
+#[test]
+fn a_p5_that_speaks_another_protocol_is_told_of_it() {
+    const NAME: &str = "subsets::a_p5_that_speaks_another_protocol_is_told_of_it";
+    let one = Shape::by_name("p5").unwrap().nics()[0].name.clone();
+    on_part(("p5", Some(&one)), NAME, "", || told_of_the_protocol(NAME));
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod common;
 mod meddling;
 mod state;
 mod sweep;
+mod table;
 
 use common::{
     Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, until_error,

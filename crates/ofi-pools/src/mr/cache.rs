@@ -4,11 +4,13 @@ use crate::key::Key;
 use crate::mr::answer::{Handle, Lookup, Released, StaleHandle, StaleTicket, Ticket};
 use crate::mr::interval::IntervalIndex;
 use crate::mr::last::LastHit;
-use crate::mr::request::{Class, Request, RequestError, Span};
-use crate::table::Table;
+use crate::mr::recent::Recent;
+use crate::mr::request::{Class, Plain, Request, RequestError, Span};
+use crate::table::{CacheLine, Table};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
+use core::num::NonZeroU32;
 
 /// What the cache has seen, since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,13 +27,21 @@ pub struct CacheStats {
     pub bytes: u64,
 }
 
+/// What a look-up reads is one cache line, with the region itself if that is a word.
+#[repr(C)]
 struct Entry<R> {
-    region: R,
-    references: u32,
     span: Span,
-    /// Its group: the class itself is 40 bytes, and an entry should fit a cache line.
-    group: Key,
+    plain: Plain,
+    references: NonZeroU32,
+    /// Slot of its group, which there is while it has an entry: the class itself is 32 bytes.
+    group: u32,
+    region: R,
 }
+
+const _: () = assert!(
+    size_of::<Option<Entry<u64>>>() + 8 <= 64,
+    "with what a slot of a table has beside its value"
+);
 
 /// The regions of one class.
 struct Group {
@@ -55,11 +65,11 @@ struct Pending {
 /// use ofi_pools::{Lookup, MrCache, Released, Request};
 ///
 /// let mut cache = MrCache::new(4096)?;
-/// let request = Request { address: 0x1_2345, bytes: 10, attr: Attr::default() };
+/// let request = Request::new(0x1_2345, 10, Attr::default())?;
 /// let Lookup::Miss(ticket) = cache.lookup(&request)? else { return Err("known already".into()) };
-/// assert_eq!((ticket.request().address, ticket.request().bytes), (0x1_2000, 4096));
+/// assert_eq!((ticket.request().address(), ticket.request().bytes()), (0x1_2000, 4096));
 /// let handle = cache.complete(ticket, "region")?;
-/// let within = Request { address: 0x1_2fff, bytes: 1, ..request };
+/// let within = Request::new(0x1_2fff, 1, Attr::default())?;
 /// assert!(matches!(cache.lookup(&within)?, Lookup::Hit(hit) if hit == handle));
 /// assert_eq!(cache.release(handle)?, Released::Held { references: 1 });
 /// assert_eq!(cache.release(handle)?, Released::Last("region"));
@@ -68,14 +78,16 @@ struct Pending {
 ///
 /// # Costs
 ///
-/// `lookup`: a comparison when the region hit last covers the request too, else a logarithm of the
-/// number of regions with the same attributes. `get`, `retain`, and `release` while others hold
-/// the region: O(1). The last release, and `complete`: as a lookup, and now
-/// and then a move of n/16 words.
+/// `lookup`: four comparisons when the region hit last covers the request too; else one cache line of a table
+/// of pages that requests began at, and one of the region; for a page that is new, a logarithm of the number
+/// of regions with the same attributes. `get`, `retain`, and `release` while others hold the region: O(1).
+/// The last release, and `complete`: as a lookup of a page that is new, and now and then a move of n/16 words.
+/// Memory: 64 bytes and the region for each, and 16 to 32 of the table of pages.
 pub struct MrCache<R> {
     /// Checked before any search.
     last: LastHit,
-    entries: Table<Entry<R>>,
+    entries: Table<Entry<R>, CacheLine>,
+    recent: Recent,
     /// Registered regions only, so that a failed registration has nothing to take back.
     groups: Table<Group>,
     by_class: BTreeMap<Class, Key>,
@@ -110,7 +122,8 @@ impl<R> MrCache<R> {
         }
         Ok(Self {
             last: LastHit::NONE,
-            entries: Table::new(),
+            entries: Table::default(),
+            recent: Recent::default(),
             groups: Table::new(),
             by_class: BTreeMap::new(),
             pending: Vec::new(),
@@ -128,54 +141,94 @@ impl<R> MrCache<R> {
     #[inline]
     pub fn lookup(&mut self, request: &Request) -> Result<Lookup, RequestError> {
         if self.last.answers(request) {
-            if let Some(entry) = self.entries.get_mut(self.last.handle.key) {
-                entry.references = entry.references.saturating_add(1);
-                self.stats.hits = self.stats.hits.wrapping_add(1);
-                return Ok(Lookup::Hit(self.last.handle));
-            }
+            // 2^64 do not happen.
+            self.last.taken = self.last.taken.wrapping_add(1);
+            return Ok(Lookup::Hit(self.last.handle));
         }
         self.search(request)
     }
 
     #[inline(never)]
     fn search(&mut self, request: &Request) -> Result<Lookup, RequestError> {
-        let span = request.span()?;
-        let class = request.class();
-        if let Some(handle) = self.find(span, class) {
+        if let Some(handle) = self.find_again(request).or_else(|| self.find(request)) {
             self.stats.hits = self.stats.hits.wrapping_add(1);
             return Ok(Lookup::Hit(handle));
         }
-        if self
-            .pending
-            .iter()
-            .any(|other| other.class == class && other.span.covers(span))
-        {
+        let class = request.class();
+        let is_awaited = |other: &Pending| other.class == class && other.span.covers(request.span);
+        if self.pending.iter().any(is_awaited) {
             self.stats.busy = self.stats.busy.wrapping_add(1);
             return Ok(Lookup::Busy);
         }
         let request = request.rounded(self.page)?;
-        let span = request.span()?;
         self.stats.misses = self.stats.misses.wrapping_add(1);
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
         self.pending.push(Pending {
             serial,
-            span,
+            span: request.span,
             class,
         });
         Ok(Lookup::Miss(Ticket { serial, request }))
     }
 
-    /// A covering region, with one reference more, remembered as the last hit.
-    fn find(&mut self, span: Span, class: Class) -> Option<Handle> {
+    /// The region that answered a request at this page, if it answers this one.
+    #[inline]
+    fn find_again(&mut self, request: &Request) -> Option<Handle> {
+        let slot = self.recent.find(request)?;
+        let (_, entry) = self.entries.at_mut(slot)?;
+        // Two in dma-bufs may differ in more: none of them was ever put where this was found, but the slot
+        // may have another entry by now.
+        let plain = request.plain();
+        let answers = entry.span.covers(request.span) && entry.plain == plain;
+        (answers && !plain.is_in_dmabuf()).then_some(())?;
+        self.hit(slot)
+    }
+
+    /// A covering region.
+    #[inline(never)]
+    fn find(&mut self, request: &Request) -> Option<Handle> {
+        let class = request.class();
         let group = self.groups.get(*self.by_class.get(&class)?)?;
-        let index = group.index.find(span)?;
-        let key = self.entries.key_at(index)?;
-        let entry = self.entries.get_mut(key)?;
+        let slot = group.index.find(request.span)?;
+        if !class.plain.is_in_dmabuf() {
+            self.recent.put(request.address(), class.plain, slot);
+        }
+        self.hit(slot)
+    }
+
+    /// One reference more to the region in `slot`, which is the last hit from now on.
+    #[inline]
+    fn hit(&mut self, slot: u32) -> Option<Handle> {
+        self.settle_last();
+        let (key, entry) = self.entries.at_mut(slot)?;
         entry.references = entry.references.saturating_add(1);
-        let handle = Handle { key };
-        self.last = LastHit::of(entry.span, class, handle);
+        let (span, plain, handle) = (entry.span, entry.plain, Handle { key });
+        self.remember(span, plain, handle);
         Some(handle)
+    }
+
+    /// The last hit, which has no references that its entry does not know.
+    #[inline]
+    fn remember(&mut self, span: Span, plain: Plain, handle: Handle) {
+        self.last = match plain.is_in_dmabuf() {
+            true => LastHit::NONE,
+            false => LastHit::of(span, plain, handle),
+        };
+    }
+
+    /// What the last hit has counted goes to its entry and to the numbers.
+    #[inline]
+    fn settle_last(&mut self) {
+        let taken = core::mem::take(&mut self.last.taken);
+        if taken == 0 {
+            return;
+        }
+        self.stats.hits = self.stats.hits.wrapping_add(taken);
+        if let Some(entry) = self.entries.get_mut(self.last.handle.key) {
+            let taken = u32::try_from(taken).unwrap_or(u32::MAX);
+            entry.references = entry.references.saturating_add(taken);
+        }
     }
 
     /// The registration succeeded: from here on `region` answers requests. The handle holds one
@@ -194,10 +247,11 @@ impl<R> MrCache<R> {
             return Err(StaleTicket { region });
         };
         let entry = Entry {
-            region,
-            references: 1,
             span,
-            group,
+            plain: class.plain,
+            references: NonZeroU32::MIN,
+            group: group.index(),
+            region,
         };
         let key = self.entries.insert(entry).map_err(|full| StaleTicket {
             region: full.value.region,
@@ -205,10 +259,23 @@ impl<R> MrCache<R> {
         if let Some(group) = self.groups.get_mut(group) {
             group.index.insert(span, key.index());
         }
-        self.stats.bytes = self.stats.bytes.wrapping_add(span.end - span.start);
-        let handle = Handle { key };
-        self.last = LastHit::of(span, class, handle);
-        Ok(handle)
+        self.stats.bytes = self.stats.bytes.wrapping_add(span.bytes());
+        self.settle_last();
+        self.remember(span, class.plain, Handle { key });
+        self.make_known(span, class.plain, key.index());
+        Ok(Handle { key })
+    }
+
+    /// Requests at the start of a new entry will find it.
+    fn make_known(&mut self, span: Span, plain: Plain, slot: u32) {
+        if self.recent.fit(self.entries.len()) {
+            let known = self.entries.iter().filter(|(_, e)| !e.plain.is_in_dmabuf());
+            for (key, entry) in known {
+                self.recent.put(entry.span.start, entry.plain, key.index());
+            }
+        } else if !plain.is_in_dmabuf() {
+            self.recent.put(span.start, plain, slot);
+        }
     }
 
     /// The group of a class, which is made if there is none.
@@ -232,7 +299,7 @@ impl<R> MrCache<R> {
     /// The registration that a ticket stands for; its range is compared too, since another cache
     /// counts its serials from the same start.
     fn take_pending(&mut self, ticket: &Ticket) -> Option<Pending> {
-        let (span, class) = (ticket.request.span().ok()?, ticket.request.class());
+        let (span, class) = (ticket.request.span, ticket.request.class());
         let at = self.pending.iter().position(|pending| {
             pending.serial == ticket.serial && pending.span == span && pending.class == class
         })?;
@@ -249,7 +316,12 @@ impl<R> MrCache<R> {
     /// How many references there are to a region; `None` for a stale handle.
     #[must_use]
     pub fn references(&self, handle: Handle) -> Option<u32> {
-        self.entries.get(handle.key).map(|entry| entry.references)
+        let entry = self.entries.get(handle.key)?;
+        let taken = match handle == self.last.handle {
+            true => u32::try_from(self.last.taken).unwrap_or(u32::MAX),
+            false => 0,
+        };
+        Some(entry.references.get().saturating_add(taken))
     }
 
     /// Takes one more reference: for an operation that outlives its caller's.
@@ -259,6 +331,7 @@ impl<R> MrCache<R> {
     /// [`StaleHandle`].
     #[inline]
     pub fn retain(&mut self, handle: Handle) -> Result<(), StaleHandle> {
+        self.settle_last();
         let entry = self
             .entries
             .get_mut(handle.key)
@@ -274,14 +347,15 @@ impl<R> MrCache<R> {
     /// [`StaleHandle`]; nothing is changed then.
     #[inline]
     pub fn release(&mut self, handle: Handle) -> Result<Released<R>, StaleHandle> {
+        self.settle_last();
         let entry = self
             .entries
             .get_mut(handle.key)
             .ok_or(StaleHandle { handle })?;
-        if entry.references > 1 {
-            entry.references -= 1;
+        if let Some(references) = NonZeroU32::new(entry.references.get() - 1) {
+            entry.references = references;
             return Ok(Released::Held {
-                references: entry.references,
+                references: references.get(),
             });
         }
         self.evict(handle)
@@ -293,20 +367,19 @@ impl<R> MrCache<R> {
     /// call this for those with no reference, in its order.)
     #[inline(never)]
     fn evict(&mut self, handle: Handle) -> Option<R> {
+        self.settle_last();
         let entry = self.entries.remove(handle.key)?;
-        let group = self.groups.get_mut(entry.group)?;
-        group.index.remove(entry.span, handle.key.index());
-        if group.index.is_empty() {
-            self.by_class.remove(&group.class);
-            self.groups.remove(entry.group);
-        }
         if self.last.handle == handle {
             self.last = LastHit::NONE;
         }
-        self.stats.bytes = self
-            .stats
-            .bytes
-            .wrapping_sub(entry.span.end - entry.span.start);
+        self.stats.bytes = self.stats.bytes.wrapping_sub(entry.span.bytes());
+        if let Some((_, group)) = self.groups.at_mut(entry.group) {
+            group.index.remove(entry.span, handle.key.index());
+            if group.index.is_empty() {
+                self.by_class.remove(&group.class);
+                self.groups.remove_at(entry.group);
+            }
+        }
         Some(entry.region)
     }
 
@@ -351,7 +424,10 @@ impl<R> MrCache<R> {
 
     /// What the cache has seen.
     #[must_use]
-    pub const fn stats(&self) -> &CacheStats {
-        &self.stats
+    pub const fn stats(&self) -> CacheStats {
+        CacheStats {
+            hits: self.stats.hits.wrapping_add(self.last.taken),
+            ..self.stats
+        }
     }
 }

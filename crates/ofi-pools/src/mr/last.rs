@@ -1,56 +1,41 @@
 //! The shortcut: most requests are for the region that answered the request before.
 
 use crate::mr::answer::Handle;
-use crate::mr::request::{Class, Request, Span};
+use crate::mr::request::{Plain, Request, Span};
 
-/// The region hit last, in the form in which it is compared fastest. Only regions without a dma-buf.
+/// The region hit last, in the form in which it is compared fastest: two words of its range, and two that say
+/// what memory it is. Memory in a dma-buf is never here.
 pub(super) struct LastHit {
-    start: u64,
-    /// 0 when there is none: no request has fewer bytes.
-    bytes: u64,
-    access: u64,
-    kind: u32,
-    device: u32,
+    span: Span,
+    plain: Plain,
     pub(super) handle: Handle,
+    /// References taken since it is here, which its entry does not know of yet.
+    pub(super) taken: u64,
 }
 
 impl LastHit {
+    /// Covers nothing: every range has a byte.
     pub(super) const NONE: Self = Self {
-        start: 0,
-        bytes: 0,
-        access: 0,
-        kind: 0,
-        device: 0,
+        span: Span { start: 0, end: 0 },
+        plain: Plain { access: 0, what: 0 },
         handle: Handle::from_bits(0),
+        taken: 0,
     };
 
-    pub(super) fn of(span: Span, class: Class, handle: Handle) -> Self {
-        if class.dmabuf.is_some() {
-            return Self::NONE;
-        }
+    pub(super) const fn of(span: Span, plain: Plain, handle: Handle) -> Self {
         Self {
-            start: span.start,
-            bytes: span.end - span.start,
-            access: class.access,
-            kind: class.kind,
-            device: class.device,
+            span,
+            plain,
             handle,
+            taken: 0,
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) const fn answers(&self, request: &Request) -> bool {
-        let Request {
-            address,
-            bytes,
-            attr,
-        } = request;
-        // First that the request has 1 to `self.bytes` bytes, so that the difference is one.
-        bytes.wrapping_sub(1) < self.bytes
-            && address.wrapping_sub(self.start) <= self.bytes.wrapping_sub(*bytes)
-            && attr.access == self.access
-            && attr.kind == self.kind
-            && attr.device == self.device
-            && attr.dmabuf.is_none()
+        let plain = request.plain();
+        self.span.covers(request.span)
+            && plain.access == self.plain.access
+            && plain.what == self.plain.what
     }
 }

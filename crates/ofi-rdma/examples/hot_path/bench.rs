@@ -139,6 +139,7 @@ impl Bench {
             control_names: config.control_names,
             data_names: config.data_names,
             capabilities: None,
+            host: None,
         };
         conn.encode(&mut bytes);
         bytes

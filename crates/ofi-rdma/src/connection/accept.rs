@@ -3,7 +3,7 @@
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
-use super::connect::agreed;
+use super::connect::{agreed, name_host};
 use crate::comm::{CommKind, Peer};
 use crate::dialect::Dialect;
 use crate::engine::Engine;
@@ -141,6 +141,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             self.stray(Stray::Conn(conn.remote_id));
             return Ok(None);
         };
+        name_host(port, Some(peer.control[0]), conn);
         let wants = self.config.capabilities().has(Capabilities::WANTS_LENGTHS);
         let len_in_data = agreed(wants, conn.capabilities, Capabilities::TELLS_LENGTHS);
         let (child, _) = self.new_comm(CommKind::Recv, state, now_ms)?;

@@ -130,7 +130,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             }
             comm.step(CommInput::Quiet);
         }
-        let (id, failed) = (comm.local_id, comm.failure().is_some());
+        let (id, failed) = (comm.local_id, comm.has_failed());
         self.failed_comms -= u32::from(failed);
         if let Some(comm) = self.comms.remove(key) {
             self.counters.take_over(&comm);

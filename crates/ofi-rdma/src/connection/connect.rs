@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use ofi_pools::Key;
 use ofi_sched::Policy;
 
-use crate::comm::{CommKind, Peer};
+use crate::comm::{Comm, CommKind, Peer};
 use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Error, Failure, Mismatch, OpKind, Stage, Why};
@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::key::CommKey;
 use crate::limits::EP_NAME_BYTES;
 use crate::outbox::Waiting;
-use crate::port::{Cause, Lane, RailPort};
+use crate::port::{Cause, Lane, PeerAddr, RailPort};
 use crate::state::{CommInput, CommState};
 use crate::wire::capability::Capabilities;
 use crate::wire::conn::Conn;
@@ -53,6 +53,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
                 return Err(Error::Unreachable(Failure {
                     comm_id: id,
                     seq: None,
+                    request: None,
                     why,
                     peer: None,
                 }));
@@ -108,6 +109,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(answer) = self.comms.get_mut(key).and_then(|c| c.message.take()) else {
             return;
         };
+        let target = self.comms.get(key).and_then(Comm::peer_address);
+        name_host(port, target, &answer);
         if let Some((what, ours, theirs)) = self.mismatch(&answer) {
             return self.fail(key, None, Why::Mismatch { what, ours, theirs });
         }
@@ -117,13 +120,15 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         match self.resolve_all(&answer, port) {
             Err((lane, cause)) => self.fail(key, None, Why::Unreachable { lane, cause }),
             Ok(peer) => {
+                // It may answer from another endpoint than the one that the handle named.
+                name_host(port, Some(peer.control[0]), &answer);
                 let Some(comm) = self.comms.get_mut(key) else {
                     return;
                 };
                 comm.peer = peer;
                 comm.remote_id = answer.local_id;
                 comm.len_in_data = agreed(tells, answer.capabilities, Capabilities::WANTS_LENGTHS);
-                comm.eager_max = eager_max;
+                comm.set_eager_max(eager_max);
                 comm.step(CommInput::AnswerTaken);
                 comm.since_ms = now_ms;
                 comm.moved = true;
@@ -212,7 +217,15 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             control_names: self.config.control_names,
             data_names: self.config.data_names,
             capabilities: Some(self.config.capabilities()),
+            host: self.host,
         }))
+    }
+}
+
+/// Tells the port which host a peer says it is on.
+pub(super) fn name_host<P: RailPort>(port: &mut P, peer: Option<PeerAddr>, conn: &Conn) {
+    if let (Some(peer), Some(host)) = (peer, &conn.host) {
+        port.on_host(peer, host);
     }
 }
 

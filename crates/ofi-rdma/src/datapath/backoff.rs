@@ -23,13 +23,13 @@ pub(crate) struct Backoff {
     /// Pumps to be skipped before the next.
     skip: u16,
     /// What had happened on the engine when it was last busy.
-    happened: u32,
+    happened: u64,
 }
 
 impl Backoff {
     /// Whether the lane is tried in this pump; `happened` counts what happens on the engine.
     #[inline]
-    pub(crate) const fn is_due(&mut self, happened: u32) -> bool {
+    pub(crate) const fn is_due(&mut self, happened: u64) -> bool {
         if self.happened != happened {
             *self = Self {
                 tries: 0,
@@ -45,13 +45,13 @@ impl Backoff {
     }
 
     /// What is left of the wait, if nothing has happened since: the tries, and the pumps to be skipped.
-    pub(crate) fn left(&self, happened: u32) -> Option<(u8, u16)> {
+    pub(crate) fn left(&self, happened: u64) -> Option<(u8, u16)> {
         (self.happened == happened).then_some((self.tries, self.skip))
     }
 
     /// The pump ended with the lane busy.
     #[cold]
-    pub(crate) const fn busy(&mut self, happened: u32) {
+    pub(crate) const fn busy(&mut self, happened: u64) {
         if self.happened != happened {
             *self = Self {
                 tries: 0,

@@ -142,7 +142,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return None;
         }
         request.flying &= !bit;
-        let (key, seq) = (request.comm, request.seq);
+        let key = request.comm;
         if named.op == OpKind::EagerCopy {
             self.released.extend(request.rx.take());
         }
@@ -151,9 +151,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         match result {
             Ok(()) => comm.ctrls += u64::from(named.op == OpKind::Ctrl),
             Err(cause) => {
-                let seq = request.kind.in_window().then_some(seq);
                 let op = named.op;
-                self.fail(key, seq, Why::Operation { op, lane, cause });
+                self.fail_of(key, Some(named.owner), Why::Operation { op, lane, cause });
             }
         }
         self.drop_orphan(named.owner);
@@ -173,7 +172,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Some(request) = self.requests.remove(key) else {
             return Done::default();
         };
-        debug_assert_eq!(request.state.next(ReqInput::Take), Some(ReqState::Gone));
+        debug_assert_eq!(request.state().next(ReqInput::Take), Some(ReqState::Gone));
         self.unrefer(request.region);
         let (seq, bytes) = (request.seq, u64::from(request.bytes));
         let done = Done {

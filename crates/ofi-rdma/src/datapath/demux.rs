@@ -7,13 +7,13 @@ use ofi_pools::Key;
 use ofi_sched::Policy;
 
 use crate::comm::CommKind;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, ImmFields};
 use crate::engine::{Early, EarlyCtrl, Engine};
 use crate::error::{Mismatch, Violation, Why};
 use crate::event::Stray;
 use crate::limits::MAX_RAILS;
 use crate::port::RxId;
-use crate::request::Kind;
+use crate::request::{Kind, Request};
 use crate::state::CommState;
 use crate::window::{Lookup, Slot};
 use crate::wire::MessageType;
@@ -50,47 +50,75 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     #[inline(always)]
     pub fn on_remote_write(&mut self, rail: u8, data: u64, len: Option<u64>) {
         match len {
-            Some(_) => self.land(rail, data, len),
+            Some(len) if self.landed_well(rail, data, len) => {}
+            Some(len) => self.land_closely(rail, data, len),
             None => self.land_untold(rail, data),
         }
     }
 
+    /// The way of nearly all writes: a segment that its message waits for. False, and nothing was changed, for
+    /// any other. Every check is here, and no call: nothing has to be kept beside one in a register that would
+    /// have to be saved.
+    #[inline(always)]
+    fn landed_well(&mut self, rail: u8, data: u64, len: u64) -> bool {
+        let imm = immediate(data);
+        let Some((_, comm)) = self.comms.at_mut(D::imm_comm(imm)) else {
+            return false;
+        };
+        if !comm.is_open(CommKind::Recv) {
+            return false;
+        }
+        // The request itself says which message it is.
+        let Some(index) = comm.window.active_in_slot_of(D::imm_seq(imm)) else {
+            return false;
+        };
+        let Some((_, request)) = self.requests.at_mut(index) else {
+            return false;
+        };
+        if !request.segment::<D>(imm, rail & RAIL_MASK, len) {
+            return false;
+        }
+        comm.moved = true;
+        self.news();
+        true
+    }
+
     /// The provider does not say the length; the peer may.
     #[cold]
+    #[inline(never)]
     fn land_untold(&mut self, rail: u8, data: u64) {
-        let comm = D::decode_imm(immediate(data)).comm;
-        let comm = self.comms.at_mut(comm);
-        let len = comm.and_then(|(_, comm)| comm.len_told(data));
-        self.land(rail, data, len);
-    }
-
-    #[inline(always)]
-    fn land(&mut self, rail: u8, data: u64, len: Option<u64>) {
         let fields = D::decode_imm(immediate(data));
-        let found = self.comms.at_mut(fields.comm).and_then(|(_, comm)| {
-            if !comm.is_open(CommKind::Recv) {
-                return None;
+        let comm = self.comms.at_mut(fields.comm);
+        let len = comm.and_then(|(_, comm)| comm.len_told(data));
+        if let (None, Some((_, request))) = (len, self.message_of(fields)) {
+            request.lengths_unknown();
+        }
+        self.land_closely(rail, data, len.unwrap_or(0));
+    }
+
+    /// A write of which not all is known to be well: for nobody, or against the protocol?
+    #[cold]
+    #[inline(never)]
+    fn land_closely(&mut self, rail: u8, data: u64, len: u64) {
+        if self.landed_well(rail, data, len) {
+            return;
+        }
+        let fields = D::decode_imm(immediate(data));
+        let found = self.message_of(fields);
+        match found.map(|(comm, request)| (comm, request.violation(fields.nseg))) {
+            None => self.stray(Stray::Write(fields.comm, fields.seq)),
+            Some((comm, violation)) => {
+                self.fail(comm, Some(fields.seq), Why::Protocol(violation));
             }
-            let index = comm.window.active(fields.seq)?;
-            let (_, request) = self.requests.at_mut(index)?;
-            Some((comm, request))
-        });
-        let Some((comm, request)) = found else {
-            return self.stray(Stray::Write(fields.comm, fields.seq));
-        };
-        comm.moved = true;
-        match request.segment(rail & RAIL_MASK, fields.nseg, len) {
-            Ok(()) => self.news(),
-            Err(violation) => self.violated(fields.comm, fields.seq, violation),
         }
     }
 
-    /// The peer broke the protocol.
-    #[cold]
-    fn violated(&mut self, comm: u32, seq: u16, violation: Violation) {
-        if let Some(key) = self.comms.key_at(comm) {
-            self.fail(key, Some(seq), Why::Protocol(violation));
-        }
+    /// The message in progress that an immediate names, and its communicator.
+    fn message_of(&mut self, fields: ImmFields) -> Option<(Key, &mut Request)> {
+        let (key, comm) = self.comms.at_mut(fields.comm)?;
+        let index = comm.window.active(fields.seq)?;
+        let (_, request) = self.requests.at_mut(index)?;
+        comm.is_open(CommKind::Recv).then_some((key, request))
     }
 
     /// An eager message came in on a data rail: `FI_RECV` with CQ data (protocol 2c.6).

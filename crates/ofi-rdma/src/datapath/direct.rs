@@ -15,7 +15,7 @@ use crate::engine::{Early, Engine};
 use crate::error::{Error, OpKind};
 use crate::key::{CommKey, ReqKey};
 use crate::port::{Outcome, RailPort};
-use crate::request::{Kind, Request};
+use crate::request::{Kind, NO_WIRE, Request};
 
 /// What became of a send.
 enum Direct {
@@ -67,7 +67,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let Ok(len) = checked_len(buf.len) else {
             return Direct::Not;
         };
-        let (epoch, waits) = (self.epoch(), self.has_posts());
+        let (epoch, waits) = (self.epoch, self.has_posts());
         let c = self.comms.get_mut(comm.0);
         let Some(c) = c.filter(|c| c.is_ready(CommKind::Send) && !waits) else {
             return Direct::Not;
@@ -92,27 +92,25 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let mut batch = Batch::writes(key, &plan, (len, ctrl.no_completion));
         let rails = self.data_rails;
         let lanes = batch.data_lanes(rails);
-        let mut request = Request::new(comm.0, Kind::Send, buf.region, buf.addr, len);
+        let place = (buf.region, buf.addr, len);
+        let wire = (ctrl.addr, ctrl.keys);
+        let mut request = Request::new(comm.0, Kind::Send, place, wire, epoch);
         request.seq = c.window.start(key.index());
-        request.epoch = epoch;
-        request.bytes = len;
-        request.wire_addr = ctrl.addr;
         request.no_imm = ctrl.no_completion;
+        let segments = Segments::of(c, &request, batch.left());
+        request.bytes = len;
         request.ctrl_seen = true;
-        request.need = batch.left();
+        request.needs(batch.left());
         request.flying = lanes;
         request.used = lanes;
         let request = vacant.fill(request);
-        request.keys = ctrl.keys;
         held.discard();
         c.flying = c.flying.wrapping_add(u32::from(batch.left()));
         c.moved = true;
         c.writes_out = c.writes_out.wrapping_add(1);
-        c.one_message();
         add(&mut self.counters.sends, 1);
         self.counters.add_segments(batch.left());
-        let segments = Segments::of(c, request);
-        self.happened = self.happened.wrapping_add(1);
+        self.epoch = epoch.wrapping_add(1);
         let to = (&c.peer, &request.keys);
         let offered = if batch.is_single() {
             batch.post_single(&segments, to, port)
@@ -133,7 +131,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         buf: &SendBuf,
         port: &mut P,
     ) -> Direct {
-        let epoch = self.epoch();
+        let epoch = self.epoch;
         let c = self.comms.get_mut(comm.0).filter(|c| c.may_be_eager(len));
         let (Some(c), Some(vacant)) = (c, self.requests.vacant()) else {
             return Direct::Not;
@@ -145,21 +143,20 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let key = vacant.key();
         let rail = self.policy.plan_one(u64::from(len), self.data_rails);
         let mut batch = Batch::one(OpKind::Eager, key, rail, len);
-        let mut request = Request::new(comm.0, Kind::EagerSend, buf.region, buf.addr, len);
+        let place = (buf.region, buf.addr, len);
+        let mut request = Request::new(comm.0, Kind::EagerSend, place, NO_WIRE, epoch);
         request.seq = c.window.start(key.index());
-        request.epoch = epoch;
         request.bytes = len;
         // Its own completion, and the CTRL that comes all the same (trap 3).
-        request.need = 2;
+        request.needs(2);
         request.flying = batch.data_lanes(self.data_rails);
         request.used = request.flying;
         let request = vacant.fill(request);
         c.flying = c.flying.wrapping_add(1);
         c.moved = true;
-        c.one_message();
         c.eager.add(1);
         add(&mut self.counters.sends, 1);
-        self.happened = self.happened.wrapping_add(1);
+        self.epoch = epoch.wrapping_add(1);
         let (lane, waiting) = batch.single();
         let post = Post::eager(c, request, (&waiting, lane));
         match port.post(&post) {

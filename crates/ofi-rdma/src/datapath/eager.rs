@@ -18,7 +18,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return;
         };
         let seq = request.seq;
-        if request.eager_data || request.segs_have > 0 {
+        if request.eager_data || request.segments() != (0, 0) {
             let why = if request.eager_data {
                 request.unexpected(Violation::Duplicate)
             } else {

@@ -9,9 +9,9 @@ use crate::dialect::Dialect;
 use crate::engine::Engine;
 use crate::error::{Error, OpKind};
 use crate::key::{CommKey, ReqKey};
-use crate::limits::FLUSHES_MAX;
+use crate::limits::{FLUSH_BYTES, FLUSHES_MAX};
 use crate::port::RegionId;
-use crate::request::{Kind, Request};
+use crate::request::{Kind, NO_WIRE, Request};
 
 impl<D: Dialect, S: Policy> Engine<D, S> {
     /// Starts a flush of a received buffer. Never answered "not now": a caller would take that for
@@ -26,10 +26,10 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             return Err(Error::TooManyFlushes);
         }
         let rails = self.data_rails.get();
-        let mut request = Request::new(comm.0, Kind::Flush, region, addr, 0);
-        request.need = rails;
+        let buf = (region, addr, FLUSH_BYTES);
+        let mut request = Request::new(comm.0, Kind::Flush, buf, NO_WIRE, self.epoch);
+        request.needs(rails);
         request.queued = rails;
-        request.epoch = self.epoch();
         let key = self.new_request(request).ok_or(Error::TooManyFlushes)?;
         self.ready.push(Batch::each(OpKind::Flush, key, rails));
         if let Some(c) = self.comms.get_mut(comm.0) {

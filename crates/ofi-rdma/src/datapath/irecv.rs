@@ -51,41 +51,38 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     pub fn irecv(&mut self, comm: CommKey, buf: &RecvBuf) -> Result<Admission, Error> {
         let len = checked_len(buf.len)?;
         self.check_keys(buf)?;
-        let epoch = self.epoch();
+        let epoch = self.epoch;
         let c = self.comms.get_mut(comm.0);
         let Some(c) = c.filter(|c| c.is_ready(CommKind::Recv)) else {
             return self.not_now(comm, CommKind::Recv);
         };
         let early = c.window.next_early();
-        let mut request = Request::new(comm.0, Kind::Recv, buf.region, buf.addr, len);
-        request.seq = c.window.next();
-        request.wire_addr = buf.wire_addr;
-        request.keys = buf.keys;
-        // Where there is no room, there is nothing that the caller could see.
-        let optional = buf.optional && len > 0;
-        if optional && self.config.early_completion && early.is_none() {
-            request.need = 1;
-            request.no_imm = true;
-            request.expect_no_segments();
-        } else {
-            // The CTRL's own completion, and "all data is here" (trap 14 of section 0).
-            request.need = 2;
-        }
-        request.queued = 1;
-        request.epoch = epoch;
         let Some(vacant) = self.requests.vacant() else {
             return self.not_now(comm, CommKind::Recv);
         };
         let key = vacant.key();
-        vacant.fill(request);
-        c.window.start(key.index());
+        let place = (buf.region, buf.addr, len);
+        let wire = (buf.wire_addr, buf.keys);
+        let request = vacant.fill(Request::new(comm.0, Kind::Recv, place, wire, epoch));
+        request.seq = c.window.start(key.index());
+        // Where there is no room, there is nothing that the caller could see.
+        let optional = buf.optional && len > 0;
+        if optional && self.config.early_completion && early.is_none() {
+            request.needs(1);
+            request.no_imm = true;
+            request.expect_no_segments();
+        } else {
+            // The CTRL's own completion, and "all data is here" (trap 14 of section 0).
+            request.needs(2);
+            request.expect_segments(D::encode_imm(1, comm.0.index(), request.seq));
+        }
+        request.queued = 1;
         c.moved = true;
         c.queue(1);
         // A CTRL goes on one control rail, whatever the stripe size (protocol 2.k 6).
         let bytes = ctrl_bytes(self.config.data_rails, self.config.key_width);
         let rail = self.policy.plan_one(bytes as u64, self.control_rails);
         self.ready.push(Batch::one(OpKind::Ctrl, key, rail, 0));
-        c.one_message();
         add(&mut self.counters.recvs, 1);
         add(&mut self.counters.ctrls, 1);
         self.refer(buf.region);

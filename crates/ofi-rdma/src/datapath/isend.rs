@@ -13,7 +13,7 @@ use crate::error::{Error, OpKind};
 use crate::key::{CommKey, ReqKey};
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::port::RegionId;
-use crate::request::{Kind, Request, low};
+use crate::request::{Kind, NO_WIRE, Request, low};
 use crate::state::CommState;
 
 /// What to send.
@@ -57,16 +57,16 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     #[inline]
     pub fn isend(&mut self, comm: CommKey, buf: SendBuf) -> Result<Admission, Error> {
         let len = checked_len(buf.len)?;
-        let epoch = self.epoch();
+        let epoch = self.epoch;
         let c = self.comms.get_mut(comm.0);
         let Some(c) = c.filter(|c| c.is_ready(CommKind::Send)) else {
             return self.not_now(comm, CommKind::Send);
         };
         let early = c.window.next_early();
         let eager = early.is_none() && c.may_be_eager(len);
-        let mut request = Request::new(comm.0, Kind::Send, buf.region, buf.addr, len);
+        let place = (buf.region, buf.addr, len);
+        let mut request = Request::new(comm.0, Kind::Send, place, NO_WIRE, epoch);
         request.seq = c.window.next();
-        request.epoch = epoch;
         let Some(vacant) = self.requests.vacant() else {
             return self.not_now(comm, CommKind::Send);
         };
@@ -74,7 +74,6 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let request = vacant.fill(request);
         c.window.start(key.index());
         c.moved = true;
-        c.one_message();
         add(&mut self.counters.sends, 1);
         if eager {
             let plan = self.policy.plan(u64::from(len), self.data_rails);
@@ -143,7 +142,7 @@ fn start_eager(key: Key, request: &mut Request, plan: &Plan) -> Batch {
     // A stripe holds any eager message (Config::check), so there is one.
     let rail = plan.get(0).map_or(0, |stripe| stripe.rail);
     request.kind = Kind::EagerSend;
-    request.need = 2;
+    request.needs(2);
     request.bytes = request.len;
     request.queued = 1;
     Batch::one(OpKind::Eager, key, rail, request.len)
@@ -160,7 +159,7 @@ fn start_writes(key: Key, request: &mut Request, ctrl: &EarlyCtrl, plan: &Plan) 
     request.keys = ctrl.keys;
     request.no_imm = ctrl.no_completion;
     request.ctrl_seen = true;
-    request.need = batch.left();
+    request.needs(batch.left());
     request.queued = batch.left();
     batch
 }

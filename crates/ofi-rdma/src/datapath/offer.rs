@@ -109,7 +109,7 @@ impl<D: Dialect> Origin<'_, D> {
 
     #[inline]
     fn writes<P: RailPort>(&mut self, batch: &mut Batch, port: &mut P) -> Offered {
-        let segments = Segments::of(self.comm, self.request);
+        let segments = Segments::of(self.comm, self.request, self.request.need());
         let to = (&self.comm.peer, &self.request.keys);
         // A copy, so that it can stay in registers beside the calls of the port.
         let mut left = *batch;

@@ -69,8 +69,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             Ok(request) => request,
             Err(why) => return Ok(self.refuse(why)),
         };
+        let happened = self.happened();
         let backoff = &mut self.backoff[LANE.index()];
-        if !backoff.is_due(self.happened) {
+        if !backoff.is_due(happened) {
             return Ok(self.refuse(NotNow::ProviderBusy));
         }
         let Some(key) = self.new_request(request) else {
@@ -90,7 +91,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         let outcome = port.post(&post);
         if outcome == Outcome::Busy {
             self.count_busy(waiting.op, key);
-            self.backoff[LANE.index()].busy(self.happened);
+            self.backoff[LANE.index()].busy(happened);
             self.drop_request(key);
             return Ok(self.refuse(NotNow::ProviderBusy));
         }
@@ -138,13 +139,12 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         if !self.comms.get(comm.0).is_some_and(|c| c.is_ready(side)) {
             return self.why_not(comm, side).map(Err);
         }
-        let mut request = Request::new(comm.0, kind, what.region, what.addr, len);
-        request.wire_addr = what.remote_addr;
-        request.keys[0] = what.remote_key;
-        request.need = 1;
+        let buf = (what.region, what.addr, len);
+        let wire = (what.remote_addr, [what.remote_key, 0, 0, 0]);
+        let mut request = Request::new(comm.0, kind, buf, wire, self.epoch);
+        request.needs(1);
         request.queued = 1;
         request.bytes = len;
-        request.epoch = self.epoch();
         Ok(Ok(request))
     }
 

@@ -84,7 +84,7 @@ impl Post {
     ) -> Self {
         let at = usize::from(lane.rail());
         let to = (comm.peer.data[at], request.keys[at]);
-        Segments::of(comm, request).post(waiting, lane.rail(), to)
+        Segments::of(comm, request, request.need()).post(waiting, lane.rail(), to)
     }
 
     /// A whole message before its CTRL.
@@ -188,9 +188,9 @@ pub(super) struct Segments {
 
 impl Segments {
     #[inline(always)]
-    pub(super) fn of<D: Dialect>(comm: &Comm<D>, request: &Request) -> Self {
+    pub(super) fn of<D: Dialect>(comm: &Comm<D>, request: &Request, count: u8) -> Self {
         Self {
-            imm: D::encode_imm(request.need, comm.remote_id, request.seq),
+            imm: D::encode_imm(count, comm.remote_id, request.seq),
             region: request.region,
             addr: request.addr,
             remote_addr: request.wire_addr,

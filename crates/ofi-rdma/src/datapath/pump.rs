@@ -117,8 +117,9 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     fn pump_lane<P: RailPort>(&mut self, lane: Lane, tried: Option<Lane>, port: &mut P) {
         // Each communicator's head is tried once after a busy answer, a few at most.
         let was_busy = tried == Some(lane);
+        let happened = self.happened();
         let mut tries = self.outbox.ring_len(lane).min(BUSY_TRIES_PER_LANE);
-        if tries == 0 || !(was_busy || self.backoff[lane.index()].is_due(self.happened)) {
+        if tries == 0 || !(was_busy || self.backoff[lane.index()].is_due(happened)) {
             return;
         }
         tries -= usize::from(was_busy);
@@ -130,7 +131,8 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             self.settle_head(&waiting, &post, outcome);
             tries -= usize::from(outcome == Outcome::Busy);
         }
-        self.backoff[lane.index()].busy(self.happened);
+        let happened = self.happened();
+        self.backoff[lane.index()].busy(happened);
     }
 
     /// The head of a lane, as it is offered.

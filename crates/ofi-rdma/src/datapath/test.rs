@@ -41,12 +41,11 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// The failure of its communicator, which ends the request; a key that names none.
     #[inline]
     pub fn test(&mut self, request: ReqKey) -> Result<Test, Error> {
-        let epoch = self.epoch();
+        let epoch = self.epoch;
         let Some(r) = self.requests.get_mut(request.0) else {
             return Err(Error::NoSuchRequest);
         };
-        if r.state == ReqState::Live && r.epoch != epoch && self.calm == epoch {
-            r.epoch = epoch;
+        if self.calm == epoch && r.is_first_test(epoch) {
             return Ok(Test::Pending { poll: false });
         }
         self.test_closely(request)
@@ -57,18 +56,18 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     fn test_closely(&mut self, request: ReqKey) -> Result<Test, Error> {
         let r = self.requests.get(request.0);
         let is_calm = self.failed_comms == 0;
-        if !(is_calm && r.is_some_and(|r| r.state == ReqState::Live)) {
+        if !(is_calm && r.is_some_and(|r| r.state() == ReqState::Live)) {
             if let Some(done) = self.recheck(request)? {
                 return Ok(Test::Done(done));
             }
         }
-        let before = self.epoch();
         if let Some(r) = self.requests.get_mut(request.0) {
-            let again = r.epoch == before;
-            self.retests = self.retests.wrapping_add(u32::from(again));
-            r.epoch = before.wrapping_add(u32::from(again));
+            let again = u64::from(!r.is_first_test(self.epoch));
+            self.retests = self.retests.wrapping_add(again);
+            self.epoch = self.epoch.wrapping_add(again);
+            r.is_first_test(self.epoch);
         }
-        let epoch = self.epoch();
+        let epoch = self.epoch;
         let poll = self.polled != epoch;
         self.polled = epoch;
         if is_calm {
@@ -86,7 +85,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             .requests
             .get_mut(request.0)
             .ok_or(Error::NoSuchRequest)?;
-        match r.state {
+        match r.state() {
             ReqState::Done => Ok(Some(self.retire(request.0))),
             ReqState::Orphan | ReqState::Gone => Err(Error::NoSuchRequest),
             ReqState::Live if self.failed_comms == 0 => Ok(None),

@@ -93,6 +93,8 @@ impl Capabilities {
     pub const WANTS_LENGTHS: u16 = 1;
     /// As a sender it can put lengths there: its provider carries 8 bytes of CQ data.
     pub const TELLS_LENGTHS: u16 = 1 << 1;
+    /// The name of its host stands behind its data names ([`super::host`]).
+    pub const NAMES_HOST: u16 = 1 << 2;
 
     /// Our word with these flags.
     #[must_use]
@@ -110,15 +112,29 @@ impl Capabilities {
         Self { eager, ..self }
     }
 
+    /// With these flags too.
+    #[must_use]
+    pub const fn with(self, flags: u16) -> Self {
+        Self {
+            flags: self.flags | flags,
+            ..self
+        }
+    }
+
     /// Whether all of `flags` are set.
     #[must_use]
     pub const fn has(self, flags: u16) -> bool {
         self.flags & flags == flags
     }
 
+    /// Whether the names of a message leave room.
+    pub(super) const fn fits(self, conn: &Conn) -> bool {
+        conn.control_names[0].len <= NAME_MAX
+    }
+
     /// Writes the word for a message whose other fields are final. Nothing without room.
     pub(super) fn encode(self, conn: &Conn, out: &mut [u8]) {
-        if conn.control_names[0].len > NAME_MAX {
+        if !self.fits(conn) {
             return;
         }
         put(out, OFFSET, MAGIC.to_le_bytes());
@@ -195,6 +211,7 @@ mod tests {
             control_names: [name, EpName::EMPTY, EpName::EMPTY, EpName::EMPTY],
             data_names: [name, name, EpName::EMPTY, EpName::EMPTY],
             capabilities: Some(Capabilities::new(Capabilities::TELLS_LENGTHS)),
+            host: None,
         }
     }
 

@@ -1,14 +1,15 @@
 //! CONN and `CONN_RESP`, 528 bytes (protocol 2c.3).
 
 use super::capability::Capabilities;
+use super::host::HostName;
 use super::{DecodeError, MessageType, le_u16, le_u32, le_u64, put};
 use crate::limits::{CONN_BYTES, EP_NAME_BYTES, MAX_RAILS};
 use crate::port::EpName;
 
 /// Control-rail names come first (trap: an earlier reading has them the other way round).
 const CONTROL_NAMES: usize = 16;
-const DATA_NAMES: usize = 272;
-const NAME_STRIDE: usize = 64;
+pub(super) const DATA_NAMES: usize = 272;
+pub(super) const NAME_STRIDE: usize = 64;
 
 /// What a connection message says; the same for both types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +30,8 @@ pub struct Conn {
     pub data_names: [EpName; MAX_RAILS],
     /// What our own peers say in bytes that BASE leaves unused.
     pub capabilities: Option<Capabilities>,
+    /// The host of its sender, if it is said there too.
+    pub host: Option<HostName>,
 }
 
 impl Conn {
@@ -45,7 +48,16 @@ impl Conn {
         encode_names(out, CONTROL_NAMES, &self.control_names, self.control_rails);
         encode_names(out, DATA_NAMES, &self.data_names, self.rails);
         if let Some(word) = self.capabilities {
-            word.encode(self, out);
+            match self
+                .host
+                .filter(|_| word.fits(self) && HostName::fits(self))
+            {
+                Some(host) => {
+                    host.encode(out);
+                    word.with(Capabilities::NAMES_HOST).encode(self, out);
+                }
+                None => word.encode(self, out),
+            }
         }
         CONN_BYTES
     }
@@ -76,8 +88,13 @@ impl Conn {
             control_names: decode_names(bytes, CONTROL_NAMES, control_rails)?,
             data_names: decode_names(bytes, DATA_NAMES, rails)?,
             capabilities: None,
+            host: None,
         };
         conn.capabilities = Capabilities::decode(&conn, bytes);
+        let is_named = (conn.capabilities).is_some_and(|word| word.has(Capabilities::NAMES_HOST));
+        if is_named && HostName::fits(&conn) {
+            conn.host = HostName::decode(bytes);
+        }
         Ok(conn)
     }
 }
@@ -168,6 +185,7 @@ mod tests {
             control_names,
             data_names,
             capabilities: None,
+            host: None,
         }
     }
 

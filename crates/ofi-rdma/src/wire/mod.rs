@@ -6,6 +6,7 @@ pub mod close;
 pub mod conn;
 pub mod ctrl;
 pub mod handle;
+pub mod host;
 
 /// Type of a control message: the low four bits of its first word (protocol 2c.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

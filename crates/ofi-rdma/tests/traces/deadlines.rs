@@ -1,8 +1,8 @@
 //! Every request ends, or is reported (decision 12): connect, the answer of accept, and stalls, all
 //! on a clock that is an argument.
 
-use crate::bench::{Bench, config, conn, ctrl, name};
-use ofi_rdma::{CommKind, Error, Event, Lane, Outcome, RequestKind, Stage, Target, Why};
+use crate::bench::{Bench, REGION, config, conn, ctrl, name};
+use ofi_rdma::{Cause, CommKind, Error, Event, Lane, Outcome, RequestKind, Stage, Target, Why};
 
 const ADDR: u64 = 0x1000;
 const KEYS: [u64; 4] = [1, 2, 3, 4];
@@ -312,4 +312,86 @@ fn a_close_that_waits_for_the_provider_is_told_of() {
     );
     b.engine.on_local(wrote.token);
     b.baseline();
+}
+
+/// The oldest request is older than the standstill of its communicator, on which others went on; how old it is
+/// is known without a look at the clock where it was started.
+#[test]
+fn the_age_of_a_request_is_its_own_and_eagain_that_of_its_communicator() {
+    let mut settings = config(1, 1);
+    settings.stall_warn_ms = Some(1000);
+    let mut b = Bench::new(settings);
+    let stuck = b.receiver(1, 1);
+    b.port.answers.push_back(Outcome::Busy);
+    let first = b.irecv(stuck, ADDR, 8, KEYS);
+    b.quiet();
+    let mut ctrls = vec![b.post()];
+    let second = b.irecv(stuck, ADDR, 8, KEYS);
+    ctrls.extend(b.posts());
+    ctrls.iter().for_each(|ctrl| b.engine.on_local(ctrl.token));
+    ticks(&mut b, 10_000, 15_000);
+    // The second message comes, the first does not.
+    b.engine.on_remote_write(0, 0x1000_0401, Some(8));
+    b.done(second, 8);
+    ticks(&mut b, 15_000, 17_000);
+    let view = b.engine.views(17_000).find(|view| view.comm == stuck);
+    let view = view.expect("it is there");
+    let oldest = view.oldest.expect("the first message");
+    assert_eq!((oldest.request, oldest.seq), (first, Some(0)));
+    assert!((6500..=7000).contains(&oldest.age_ms), "{oldest:?}");
+    assert!((1500..=2000).contains(&view.idle_ms), "{view:?}");
+    assert_eq!(view.busy, 1, "its own");
+    let others = b.sender_with(2);
+    let view = b.engine.views(17_000).find(|view| view.comm == others);
+    assert_eq!(view.expect("it is there").busy, 0);
+    let fresh = b.isend(others, ADDR, 100_000);
+    let view = b.engine.views(90_000).find(|view| view.comm == others);
+    let oldest = view.and_then(|view| view.oldest).expect("a request");
+    assert_eq!((oldest.request, oldest.age_ms), (fresh, 0), "never too old");
+}
+
+/// Whatever a request waits for, the failure names it.
+#[test]
+fn a_failure_names_its_request() {
+    let cause = Cause {
+        errno: 103,
+        provider_errno: 13,
+    };
+    let mut b = Bench::new(config(1, 1));
+    let comm = b.sender(1, 1);
+    b.engine.on_control(&ctrl(2, 0, 0, 100_000, 0x9000, &[1]));
+    let write = b.isend(comm, ADDR, 100_000);
+    let posted = b.post();
+    b.engine.on_failed(posted.token, cause);
+    let named = |error: Error| match error {
+        Error::Failed(failure) => (failure.seq, failure.request.expect("a request")),
+        other => panic!("{other:?}"),
+    };
+    let (seq, request) = named(b.engine.test(write).expect_err("it failed"));
+    assert_eq!((seq, request.key), (Some(0), write));
+    assert_eq!((request.kind, request.len), (RequestKind::Send, 100_000));
+
+    let mut b = Bench::new(config(1, 1));
+    let receiver = b.receiver(1, 1);
+    let flush = b.engine.flush(receiver, ADDR, REGION).expect("a flush");
+    let read = b.post();
+    b.engine.on_failed(read.token, cause);
+    let (seq, request) = named(b.engine.test(flush).expect_err("it failed"));
+    assert_eq!(
+        (seq, request.key),
+        (None, flush),
+        "no message has that number"
+    );
+    assert_eq!((request.kind, request.len), (RequestKind::Flush, 4));
+
+    // What a peer does wrong with a message is about its receive.
+    let mut b = Bench::new(config(1, 1));
+    let receiver = b.receiver(1, 1);
+    let received = b.irecv(receiver, ADDR, 8, KEYS);
+    let sent = b.post();
+    b.engine.on_local(sent.token);
+    b.engine.on_remote_write(0, 0x1000_0400, Some(9));
+    let (seq, request) = named(b.engine.test(received).expect_err("it failed"));
+    assert_eq!((seq, request.key), (Some(0), received));
+    assert_eq!((request.kind, request.len), (RequestKind::Recv, 8));
 }

@@ -1,6 +1,7 @@
 //! Making connections, byte by byte.
 
 use ofi_rdma::{Cause, CommKind, Event, Outcome, PeerAddr};
+use ofi_sendrecv::limits::FIRST_TAG;
 use ofi_sendrecv::{Error, Op, Target, Wire};
 
 use crate::bench::{Bench, CONTROL, connect_message, name, peer};
@@ -40,9 +41,14 @@ fn a_sender_says_who_it_is() {
 fn a_listener_awaits_one_connect_message() {
     let mut b = Bench::default();
     let (listener, tag) = b.engine.listen().unwrap();
-    assert_eq!(tag, 1, "tags are counted from 1");
+    assert_eq!(tag, FIRST_TAG, "no number that an RDMA listener has");
     let awaited = b.post();
-    assert_eq!(awaited.wire, Wire::Await { tag: CONTROL | 1 });
+    assert_eq!(
+        awaited.wire,
+        Wire::Await {
+            tag: CONTROL | u64::from(tag)
+        }
+    );
     assert_eq!(b.engine.poll_accept(listener, 0, &mut b.port), Ok(None));
     b.engine.on_connect(awaited.token, &connect_message(b'P'));
     let comm = b
@@ -54,11 +60,13 @@ fn a_listener_awaits_one_connect_message() {
     assert_eq!(again, Err(Error::Common(ofi_rdma::Error::AlreadyAccepted)));
     assert_eq!(
         b.post().wire,
-        Wire::Await { tag: CONTROL | 1 },
+        Wire::Await {
+            tag: CONTROL | u64::from(tag)
+        },
         "for a second sender"
     );
     b.irecv(comm, 0x1000, 64);
-    assert!(matches!(b.post().wire, Wire::Recv { tag: 1, .. }));
+    assert!(matches!(b.post().wire, Wire::Recv { tag: of, .. } if of == u64::from(tag)));
 }
 
 /// The message may be here before accept is called, and the listener may be closed after it.
@@ -66,7 +74,7 @@ fn a_listener_awaits_one_connect_message() {
 fn accept_after_the_message_and_close_of_the_listener() {
     let mut b = Bench::default();
     let (comm, tag, _) = b.receiver(b'P');
-    assert_eq!(tag, 1);
+    assert_eq!(tag, FIRST_TAG);
     assert!(b.engine.comm_info(comm).unwrap().connected);
     b.close(comm);
     b.baseline();
@@ -175,6 +183,6 @@ fn both_sides_are_told_as_connected_once() {
             ids.push(local_id);
         }
     }
-    assert_eq!(ids, [3, 1]);
+    assert_eq!(ids, [3, FIRST_TAG]);
     assert_ne!(peer(b'P'), PeerAddr(u64::MAX));
 }

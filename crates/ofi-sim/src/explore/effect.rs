@@ -112,18 +112,7 @@ impl<D: Dialect> State<D> {
             let what = format!("bytes of {from:?} land at {to:?}");
             return self.net.violation(what);
         };
-        let optional = scene.optional;
-        let place = 1_u16 << (offset / 128).min(15);
-        let Some(fortune) = self.net.fortune(k) else {
-            return self.net.violation("bytes land nowhere".into());
-        };
-        let late = fortune.done[RECV] && !optional;
-        if !fortune.started[RECV] || late || fortune.places & place != 0 {
-            let what = format!("message {k}: bytes land at {offset} of {fortune:?}");
-            return self.net.violation(what);
-        }
-        fortune.places |= place;
-        fortune.landed += len;
+        self.net.bytes_land((k, offset), len, scene.optional);
     }
 
     /// A request is done: everything about it has to be true.

@@ -140,6 +140,21 @@ impl Net {
         self.fortunes.get_mut(usize::from(k))
     }
 
+    /// `len` bytes are written at `offset` of the receive of message `k`, which may be over if it is optional.
+    pub(super) fn bytes_land(&mut self, (k, offset): (u8, u32), len: u32, optional: bool) {
+        let place = 1_u16 << (offset / 128).min(15);
+        let Some(fortune) = self.fortune(k) else {
+            return self.violation("bytes land nowhere".into());
+        };
+        let late = fortune.done[RECV] && !optional;
+        if !fortune.started[RECV] || late || fortune.places & place != 0 {
+            let what = format!("message {k}: bytes land at {offset} of {fortune:?}");
+            return self.violation(what);
+        }
+        fortune.places |= place;
+        fortune.landed += len;
+    }
+
     /// Operations that are over are forgotten.
     pub(super) fn sweep(&mut self) {
         self.flights.retain(|flight| !flight.is_over());

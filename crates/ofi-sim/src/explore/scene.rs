@@ -1,7 +1,7 @@
 //! What is explored: a small configuration, and what may go wrong in it.
 
 use ofi_rdma::limits::MAX_RAILS;
-use ofi_rdma::{Config, Dialect, EpName, ImmFields, KeyWidth, Lane};
+use ofi_rdma::{Config, Dialect, EpName, KeyWidth, Lane};
 
 use crate::config::Sabotage;
 use crate::ops::endpoint_name;
@@ -36,6 +36,8 @@ pub struct Scene {
     pub busy: u8,
     /// Control messages up to this length may go out by inject: they complete in the call.
     pub inject_max: u16,
+    /// Eager payloads are in their place when the post of the copy returns (memory of the host).
+    pub copies_at_once: bool,
     /// A promise that the network breaks every time, to see that it is noticed (there are no bytes here
     /// whose bits could flip).
     pub sabotage: Sabotage,
@@ -56,6 +58,7 @@ impl Scene {
         repeats: 0,
         busy: 0,
         inject_max: 0,
+        copies_at_once: false,
         sabotage: Sabotage::Nothing,
     };
 
@@ -120,11 +123,15 @@ impl Dialect for Pair {
         u32::from(nseg & 15) << 28 | (comm & 0x3_FFFF) << 10 | u32::from(seq & 15)
     }
 
-    fn decode_imm(word: u32) -> ImmFields {
-        ImmFields {
-            nseg: u8::try_from(word >> 28).unwrap_or(0),
-            comm: word >> 10 & 0x3_FFFF,
-            seq: u16::try_from(word & 15).unwrap_or(0),
-        }
+    fn imm_nseg(word: u32) -> u8 {
+        u8::try_from(word >> 28).unwrap_or(0)
+    }
+
+    fn imm_comm(word: u32) -> u32 {
+        word >> 10 & 0x3_FFFF
+    }
+
+    fn imm_seq(word: u32) -> u16 {
+        u16::try_from(word & 15).unwrap_or(0)
     }
 }

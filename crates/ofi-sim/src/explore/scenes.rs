@@ -140,6 +140,22 @@ pub const SCENES: &[Named] = &[
         },
     ),
     small(
+        "close at any moment of an eager message that the processor copies",
+        Scene {
+            may_close: true,
+            copies_at_once: true,
+            ..EAGER
+        },
+    ),
+    small(
+        "an operation of an eager message that the processor copies fails",
+        Scene {
+            errors: 1,
+            copies_at_once: true,
+            ..EAGER
+        },
+    ),
+    small(
         "close at any moment, said by CLOSE",
         Scene {
             close_messages: true,
@@ -227,6 +243,13 @@ pub const SCENES: &[Named] = &[
         },
     ),
     long("two messages in flight, the first eager", BOTH),
+    long(
+        "two messages in flight, the first eager and copied by the processor",
+        Scene {
+            copies_at_once: true,
+            ..BOTH
+        },
+    ),
     huge(
         "two messages in flight, close at any moment",
         Scene {

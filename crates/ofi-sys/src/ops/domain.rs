@@ -82,13 +82,9 @@ pub unsafe fn fi_av_insert(
     count: usize,
     fi_addr: *mut fi_addr_t,
     flags: u64,
+    context: *mut c_void,
 ) -> c_int {
-    dispatch!(
-        av,
-        ops,
-        insert,
-        (av, addr, count, fi_addr, flags, core::ptr::null_mut())
-    )
+    dispatch!(av, ops, insert, (av, addr, count, fi_addr, flags, context))
 }
 
 /// `fi_av_remove`: forgets `count` addresses.

@@ -32,7 +32,7 @@ use core::ptr::NonNull;
 pub(crate) use error::{AbiError, CallError};
 pub(crate) use flavor::Flavor;
 pub(crate) use plugin::{Device, Plugin};
-pub(crate) use region::Region;
+pub(crate) use region::{Region, Regions};
 
 /// The listening end of a connection to come.
 #[derive(Debug)]

@@ -57,6 +57,14 @@ impl Region {
         Ok(Self { base, len })
     }
 
+    /// Has the system put memory behind every page. A page that was only read is the one of zeros, which
+    /// no cache has to fetch: what is sent from it is faster than any message can be.
+    fn touch(&self) {
+        for page in (0..self.len).step_by(4096) {
+            self.write(page, &[0]);
+        }
+    }
+
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
@@ -92,9 +100,38 @@ impl Region {
     }
 }
 
+/// Memory for one measurement after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Regions(Vec<Region>);
+
+impl Regions {
+    /// Memory of at least `len` bytes: what was given back, or new with every page there.
+    pub(crate) fn take(&mut self, len: usize) -> io::Result<Region> {
+        let fits = |r: &Region| r.len >= len && r.len <= len.saturating_mul(2).max(1 << 16);
+        if let Some(at) = self.0.iter().position(fits) {
+            return Ok(self.0.swap_remove(at));
+        }
+        Region::map(len).inspect(Region::touch)
+    }
+
+    pub(crate) fn give(&mut self, region: Region) {
+        self.0.push(region);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_given_back_is_taken_again_where_it_is_not_much_too_large() {
+        let mut regions = Regions::default();
+        let long = regions.take(1 << 20).unwrap();
+        regions.give(long);
+        assert_ne!(regions.take(4096).unwrap().base, long.base);
+        assert_eq!(regions.take((1 << 20) - 5).unwrap().base, long.base);
+        assert_ne!(regions.take(1 << 20).unwrap().base, long.base);
+    }
 
     #[test]
     fn what_is_written_is_read_back_and_the_rest_is_zero() {

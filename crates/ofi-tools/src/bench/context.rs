@@ -4,7 +4,7 @@ use super::fail::{Fail, Place};
 use super::mesh::Mesh;
 use super::payload::Source;
 use super::plan::{Mode, Pairs, Plan, Yield};
-use crate::abi::{AbiError, Plugin, RecvComm, Region, SendComm};
+use crate::abi::{AbiError, Plugin, RecvComm, Region, Regions, SendComm};
 use crate::coord::Link;
 
 /// What a rank has counted.
@@ -27,7 +27,7 @@ pub(crate) struct Context<'r> {
     pub(crate) local_ranks: usize,
     /// Number of the measurement; the same in every rank, since all go through the same plan.
     pub(crate) epoch: u64,
-    regions: Vec<Region>,
+    regions: Regions,
 }
 
 impl<'r> Context<'r> {
@@ -46,7 +46,7 @@ impl<'r> Context<'r> {
             tally: Tally::default(),
             local_ranks,
             epoch: 0,
-            regions: Vec::new(),
+            regions: Regions::default(),
         }
     }
 
@@ -104,16 +104,13 @@ impl<'r> Context<'r> {
 
     /// Memory of at least `len` bytes: memory given back, or new.
     pub(crate) fn region(&mut self, len: usize) -> Result<Region, Fail> {
-        let fits = |r: &Region| r.len() >= len && r.len() <= len.saturating_mul(2).max(1 << 16);
-        if let Some(at) = self.regions.iter().position(fits) {
-            return Ok(self.regions.swap_remove(at));
-        }
-        Region::map(len).map_err(|error| Fail::Memory { bytes: len, error })
+        let region = self.regions.take(len);
+        region.map_err(|error| Fail::Memory { bytes: len, error })
     }
 
     /// Gives memory back for later measurements.
     pub(crate) fn recycle(&mut self, region: Region) {
-        self.regions.push(region);
+        self.regions.give(region);
     }
 
     /// Names a failed registration.

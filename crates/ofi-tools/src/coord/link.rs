@@ -19,8 +19,9 @@ use crate::report::row::{Row, Summary};
 /// Exit status of a rank that was told to end: the reason is printed elsewhere.
 const TOLD_TO_END: i32 = 1;
 const TICK: Duration = Duration::from_millis(100);
-/// How long a rank that was told to end may take to close what it opened.
-pub(super) const CLOSING: Duration = Duration::from_secs(2);
+/// How long a rank that was told to end may take to close what it opened. Longer than what a plugin waits for by
+/// itself: this project's up to 5 s for operations on a region that is deregistered, and 2 s when it ends.
+pub(super) const CLOSING: Duration = Duration::from_secs(10);
 
 /// The connection to the hub failed, or made no sense.
 #[derive(Debug, Error)]

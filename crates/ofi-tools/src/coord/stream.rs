@@ -125,10 +125,15 @@ impl Stream {
     fn connect_once(address: &Address, patience: Duration) -> io::Result<Self> {
         match address {
             Address::Tcp(a) => {
-                let at = a.to_socket_addrs()?.next().ok_or_else(|| {
-                    io::Error::new(io::ErrorKind::NotFound, "the host name has no address")
-                })?;
-                Self::tcp(TcpStream::connect_timeout(&at, patience)?)
+                // A name can have several addresses, of IPv6 and of IPv4.
+                let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+                for at in resolve(a)? {
+                    match TcpStream::connect_timeout(&at, patience) {
+                        Ok(stream) => return Self::tcp(stream),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
             }
             Address::Path(p) => Ok(Self::Unix(UnixStream::connect(p)?)),
             Address::Abstract(name) => {
@@ -158,6 +163,26 @@ impl Stream {
             Self::Unix(s) => s.set_write_timeout(limit),
         }
     }
+}
+
+/// The addresses of `HOST:PORT`.
+///
+/// # Errors
+/// `NotFound`: there is none.
+fn resolve(text: &str) -> io::Result<Vec<core::net::SocketAddr>> {
+    let found = match text
+        .strip_prefix('[')
+        .and_then(|rest| rest.rsplit_once("]:"))
+    {
+        // In brackets, with a zone maybe (`fe80::1%eth0`).
+        Some((host, port)) => {
+            let port: u16 = port.parse().map_err(io::Error::other)?;
+            (host, port).to_socket_addrs()
+        }
+        None => text.to_socket_addrs(),
+    };
+    let found = found.map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))?;
+    Ok(found.collect())
 }
 
 impl Read for Stream {

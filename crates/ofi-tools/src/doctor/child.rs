@@ -15,6 +15,38 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long its last words may take once it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
+/// Variables of a child.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Env<'a> {
+    /// They are all; else they come beside those of this process.
+    pub(super) is_whole: bool,
+    /// Of two with one name the first counts.
+    pub(super) pairs: &'a [(String, String)],
+}
+
+impl Env<'_> {
+    /// Sets them.
+    pub(super) fn apply(&self, command: &mut Command) {
+        if self.is_whole {
+            command.env_clear();
+        }
+        let pairs = self.pairs.iter().rev();
+        // What the kernel does not take as one is none (execve(2)).
+        let is_one = |(name, value): &&(String, String)| {
+            !name.is_empty() && !name.contains('\0') && !value.contains('\0')
+        };
+        command.envs(pairs.filter(is_one).map(|(name, value)| (name, value)));
+    }
+}
+
+/// Variables by which a process leaves files behind. A look at a host leaves none, least of all among those of
+/// a job, whose tools would take them for its processes.
+const LEAVES_FILES: [&str; 3] = [
+    "OFI_NCCL_STATS_DIR",
+    "OFI_NCCL_DUMP_DIR",
+    "OFI_NCCL_TRACE_FILE",
+];
+
 /// What came of a child.
 #[derive(Debug)]
 pub(super) enum Ended {
@@ -34,6 +66,9 @@ pub(super) fn watch(mut command: Command, deadline: Duration) -> std::io::Result
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    for name in LEAVES_FILES {
+        command.env_remove(name);
+    }
     let mut child = command.spawn()?;
     let (said, logged) = (child.stdout.take(), child.stderr.take());
     let answer = said

@@ -109,7 +109,7 @@ codes! {
         hides [LoadFailed, NoLibfabric], "ENV-02, BUILD-06";
     VersionMissing = 111 Error, "the plugin needs a newer library than the one that is found",
         "put the directory of the newer library first in LD_LIBRARY_PATH, or install the plugin that belongs to the older",
-        hides [LoadFailed, LibfabricTooOld, LibfabricVersionMissing], "ENV-03, ENV-04";
+        hides [LoadFailed, LibfabricTooOld, LibfabricAgeUnknown, LibfabricVersionMissing], "ENV-03, ENV-04";
     NoTable = 112 Error, "the plugin has no table that this collectives library looks for",
         "use a plugin and a collectives library of the same age",
         hides [LoadFailed], "ABI-01, ABI-14";
@@ -119,81 +119,87 @@ codes! {
     ConfUnread = 114 Warning, "NCCL_CONF_FILE names a file that cannot be read",
         "correct or unset NCCL_CONF_FILE",
         hides [], "ENV-01";
+    OtherPlugin = 115 Error, "the plugin that would be loaded does not use libfabric: the EFAs stay unused",
+        "install the plugin of libfabric, and put its directory first in LD_LIBRARY_PATH",
+        hides [OtherPlugins, NoTable, InitFailed], "ENV-01, BUILD-07";
     LibfabricPath = 201 Error, "the libfabric that the settings name is not there",
         "correct or unset OFI_NCCL_LIBFABRIC_PATH (the file libfabric.so.1, or its directory)",
-        hides [NoLibfabric, InitFailed], "ENV-20";
+        hides [NoLibfabric, InitFailed, NotOnEfa], "ENV-20";
     NoLibfabric = 202 Error, "libfabric would not be found",
         "install it (Debian: apt-get install libfabric1; AWS: the EFA installer), or set OFI_NCCL_LIBFABRIC_PATH to it",
-        hides [InitFailed], "ENV-18, BUILD-02";
+        hides [InitFailed, NotOnEfa], "ENV-18, BUILD-02";
     LibfabricDamaged = 203 Error, "the file of libfabric is cut short or damaged",
         "install it again",
-        hides [InitFailed, ProbeDied, LoadFailed], "ABI-13";
+        hides [InitFailed, NotOnEfa, ProbeDied, LoadFailed], "ABI-13";
     LibfabricNeeds = 204 Error, "libfabric needs a library that is not there",
         "install that library (rdma-core for libibverbs and libefa)",
-        hides [InitFailed, LoadFailed], "BUILD-06";
+        hides [InitFailed, NotOnEfa, LoadFailed], "BUILD-06";
     LibfabricVersionMissing = 205 Error, "libfabric needs a newer library than the one that is found",
         "install libfabric and rdma-core from one EFA installer, and look which of two copies comes first",
-        hides [InitFailed, LoadFailed], "ENV-04";
+        hides [InitFailed, NotOnEfa, LoadFailed], "ENV-04";
     NoEfaProvider = 206 Error, "this libfabric has no EFA provider",
         "use the EFA installer's libfabric: put /opt/amazon/efa/lib first, or set OFI_NCCL_LIBFABRIC_PATH",
-        hides [InitFailed, LibfabricTooOld], "ENV-05, ENV-20";
+        hides [InitFailed, NotOnEfa, LibfabricTooOld, LibfabricAgeUnknown], "ENV-05, ENV-20";
     LibfabricTooOld = 207 Error, "this libfabric is too old for EFA: 1.22 is needed",
         "use the EFA installer's libfabric: put /opt/amazon/efa/lib first, or set OFI_NCCL_LIBFABRIC_PATH",
-        hides [InitFailed], "ENV-11, decision 6";
+        hides [InitFailed, NotOnEfa], "ENV-11, decision 6";
+    LibfabricAgeUnknown = 212 Warning, "the version of this libfabric is not known, and EFA needs 1.22",
+        "use the EFA installer's libfabric: put /opt/amazon/efa/lib first, or set OFI_NCCL_LIBFABRIC_PATH",
+        hides [], "ENV-11, decision 6";
     TwoLibfabrics = 208 Warning, "the process has two copies of libfabric",
         "make both users load one copy: remove the bundled one, or set OFI_NCCL_LIBFABRIC_PATH to the first",
         hides [], "ENV-19";
     EfaFiltered = 209 Error, "FI_PROVIDER leaves EFA out",
         "unset FI_PROVIDER, or set it to efa",
-        hides [InitFailed], "ENV-05, ENV-20";
+        hides [InitFailed, NotOnEfa], "ENV-05, ENV-20";
     IfaceFiltered = 210 Error, "FI_EFA_IFACE names no EFA of this host",
         "unset FI_EFA_IFACE, or name devices of /sys/class/infiniband",
-        hides [InitFailed], "ENV-05";
+        hides [InitFailed, NotOnEfa], "ENV-05";
     FilterEmpty = 211 Error, "FI_PROVIDER is set and empty: libfabric lists no provider at all",
         "unset it (a script or a job file says FI_PROVIDER= and means: not set)",
-        hides [EfaFiltered, InitFailed], "ENV-20";
+        hides [EfaFiltered, InitFailed, NotOnEfa], "ENV-20";
     NoEfaAttached = 301 Error, "this instance type has EFAs, and none is attached",
         "launch it with interface type efa in the launch template (pods: the limit vpc.amazonaws.com/efa)",
-        hides [InitFailed, EfasMissing, NoDeviceNodes, NoDriver], "TOPO-11, CONN-23";
+        hides [InitFailed, NotOnEfa, EfasMissing, NoDeviceNodes, NoDriver], "TOPO-11, CONN-23";
     NoDriver = 302 Error, "an EFA is on the bus, and its kernel driver is not loaded",
         "modprobe efa; if there is no such module run the EFA installer for this kernel",
-        hides [InitFailed, NoUverbs, NoDeviceNodes, EfasMissing, UnevenRails, NodesMissing], "ENV-05";
+        hides [InitFailed, NotOnEfa, NoUverbs, NoDeviceNodes, EfasMissing, UnevenRails, NodesMissing], "ENV-05";
     NoUverbs = 303 Error, "the kernel module ib_uverbs is not loaded",
         "modprobe ib_uverbs",
-        hides [InitFailed, NoDeviceNodes, NodesMissing], "ENV-05";
+        hides [InitFailed, NotOnEfa, NoDeviceNodes, NodesMissing], "ENV-05";
     NoDeviceNodes = 304 Error, "the EFAs have no device files in this container or host",
         "docker: --device=/dev/infiniband (each uverbs file); Kubernetes: the limit vpc.amazonaws.com/efa; on the host: udevadm trigger",
-        hides [InitFailed, NodesMissing, UnevenRails], "ENV-05";
+        hides [InitFailed, NotOnEfa, NodesMissing, UnevenRails], "ENV-05";
     NodeDenied = 305 Error, "this user may not open the EFAs' device files",
         "chmod 666 /dev/infiniband/uverbs*, or the udev rule of rdma-core",
-        hides [InitFailed, NodeRefused], "ENV-05, ENV-18";
+        hides [InitFailed, NotOnEfa, NodeRefused], "ENV-05, ENV-18";
     NodeRefused = 306 Error, "the EFAs' device files are there, and opening one is refused",
         "the container's device rules leave them out: docker --device=/dev/infiniband/uverbs0 (mounting the directory is not enough)",
-        hides [InitFailed], "GPU-10, ENV-05";
+        hides [InitFailed, NotOnEfa], "GPU-10, ENV-05";
     NodesMissing = 307 Warning, "some of the EFAs have no device file here",
         "give the container the device files of all EFAs, or of the same number near each accelerator",
         hides [], "CONN-12, TOPO-16";
     PortDown = 308 Error, "the port of an EFA is not active",
         "look at dmesg; stop and start the instance if it stays so",
-        hides [InitFailed], "CONN-01";
+        hides [InitFailed, NotOnEfa], "CONN-01";
     EfasMissing = 309 Warning, "this instance has fewer EFAs than its type can have",
         "launch it with an EFA on each network card",
         hides [UnevenRails], "TOPO-11";
     MemlockLow = 310 Error, "the limit of locked memory is too low for EFA",
         "ulimit -l unlimited (limits.conf, LimitMEMLOCK=infinity for slurmd); docker: --ulimit memlock=-1",
-        hides [InitFailed, MemlockBounded], "REG-02, REG-03";
+        hides [InitFailed, NotOnEfa, MemlockBounded], "REG-02, REG-03";
     MemlockBounded = 311 Warning, "locked memory is bounded: large jobs fail when they register more",
         "ulimit -l unlimited; docker: --ulimit memlock=-1",
         hides [], "REG-02";
     ShmTiny = 312 Error, "/dev/shm is too small: EFA's provider fails or crashes when it opens its domains",
         "docker: --shm-size=1g or more; Kubernetes: an emptyDir of medium Memory at /dev/shm",
-        hides [ShmSmall, InitFailed], "ENV-22";
+        hides [ShmSmall, InitFailed, NotOnEfa], "ENV-22";
     ShmSmall = 313 Warning, "/dev/shm is small for so many EFAs",
         "docker: --shm-size=1g or more; Kubernetes: an emptyDir of medium Memory at /dev/shm",
         hides [], "ENV-22";
     ForkAndHuge = 314 Error, "FI_EFA_FORK_SAFE and FI_EFA_USE_HUGE_PAGE are both on: libfabric aborts",
         "set FI_EFA_USE_HUGE_PAGE=0",
-        hides [InitFailed, ProbeDied, NoHugePages], "GPU-01";
+        hides [InitFailed, NotOnEfa, ProbeDied, NoHugePages], "GPU-01";
     ForkUnsafe = 315 Error, "this kernel needs FI_EFA_FORK_SAFE=1, and it is not set",
         "set FI_EFA_FORK_SAFE=1, or use a kernel from 5.13 on",
         hides [], "ENV-23";
@@ -201,8 +207,8 @@ codes! {
         "reserve some (sysctl vm.nr_hugepages), or unset FI_EFA_USE_HUGE_PAGE",
         hides [], "REG-19, GPU-01";
     NoDeviceMemory = 317 Error, "EFA cannot reach the memory of the GPUs",
-        "use a kernel from 5.12 on (dma-buf), or load nvidia_peermem (older driver: efa_nv_peermem)",
-        hides [InitFailed], "GPU-09, ENV-06";
+        "load nvidia_peermem (older driver: efa_nv_peermem), or use what has dma-buf: a kernel from 5.12 on, with NVIDIA's open driver",
+        hides [InitFailed, NotOnEfa], "GPU-09, ENV-06";
     NoTopology = 401 Warning, "the PCI tree of this host cannot be seen: NICs are not grouped by accelerator",
         "mount /sys into the container",
         hides [UnevenRails], "TOPO-13";
@@ -269,6 +275,9 @@ codes! {
     InitFailed = 704 Error, "the plugin does not start here: the job falls back to sockets",
         "its own first error is above, with what to do",
         hides [], "ENV-05, ENV-06, ENV-07";
+    NotOnEfa = 705 Error, "the plugin starts, and none of its devices is an EFA of this host: jobs run over TCP or worse",
+        "set FI_PROVIDER=efa on all ranks: it then fails with its reason, in place of taking another network; likely: 1. EFA's provider refuses these devices (what it said is above; FI_LOG_LEVEL=info says more), 2. another libfabric is loaded than the EFA installer's (OFI_NCCL_LIBFABRIC_PATH, LD_LIBRARY_PATH), 3. this plugin takes no EFA",
+        hides [], "ENV-05, ENV-07, ENV-20";
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::report::out;
+use child::Env;
 use code::Severity;
 use facts::version::Version;
 use facts::{Ask, Host, Side, nccl};
@@ -64,7 +65,8 @@ pub(crate) struct DoctorArgs {
     /// A directory that stands for /: a copy of another host, of which nothing is loaded
     #[arg(long, default_value = "/", value_name = "DIR")]
     root: PathBuf,
-    /// Its environment, a line NAME=VALUE each, as env prints it [default: this one; with --root: none]
+    /// Its environment, a line NAME=VALUE each, as env prints it, in place of this one [default: this one; with
+    /// --root: none]
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
     /// A variable more
@@ -117,16 +119,31 @@ fn examine(args: &DoctorArgs) -> Result<u8, String> {
             args.root.display()
         ));
     }
-    let host = Host::read(&Ask {
+    let pairs = environment(args)?;
+    // A file stands for all of an environment, here as in what is read.
+    let env = Env {
+        is_whole: args.env_file.is_some(),
+        pairs: if args.env_file.is_some() {
+            &pairs
+        } else {
+            &args.env
+        },
+    };
+    let mut host = Host::read(&Ask {
         root: args.root.clone(),
-        env: environment(args)?,
+        env: pairs.clone(),
         side: args.side,
         nccl: args.nccl_version,
         pid: args.pid,
     });
-    let probed = probe_plugin(args, &host)?;
-    let providers = ask_libfabric(args, &host)?;
-    let findings = Findings::of(check::all(&host, probed.as_ref()));
+    let probed = probe_plugin(args, env, &host)?;
+    let providers = ask_libfabric(args, env, &host)?;
+    // What answered is what a plugin of ours loads, and it knows itself better than its package does.
+    let said = providers.as_ref().and_then(Providers::libfabric);
+    if let Some(version) = said.filter(|_| !host.libraries.is_linked) {
+        host.packages.learn(version);
+    }
+    let findings = Findings::of(check::all(&host, probed.as_ref(), providers.as_ref()));
     let live = report::Live {
         probed: probed.as_ref(),
         providers: providers.as_ref(),
@@ -174,18 +191,26 @@ fn environment(args: &DoctorArgs) -> Result<Vec<(String, String)>, String> {
 }
 
 /// Asks the live host's libfabric, as this process would have it.
-fn ask_libfabric(args: &DoctorArgs, host: &Host) -> Result<Option<Providers>, String> {
+fn ask_libfabric(
+    args: &DoctorArgs,
+    env: Env<'_>,
+    host: &Host,
+) -> Result<Option<Providers>, String> {
     let is_wanted = host.is_live && !args.no_load && args.pid.is_none();
     if !is_wanted || host.libraries.libfabric.found.is_none() {
         return Ok(None);
     }
     let named = host.settings.filled("FI_PROVIDER");
     let deadline = Duration::from_secs_f64(args.deadline);
-    providers::ask((host.side, &args.env), named, deadline).map(Some)
+    providers::ask((host.side, env), named, deadline).map(Some)
 }
 
 /// Tries the plugin where that says something: on the live host, as this process would have it.
-fn probe_plugin(args: &DoctorArgs, host: &Host) -> Result<Option<probe::Outcome>, String> {
+fn probe_plugin(
+    args: &DoctorArgs,
+    env: Env<'_>,
+    host: &Host,
+) -> Result<Option<probe::Outcome>, String> {
     let is_wanted = host.is_live && !args.no_load && args.pid.is_none();
     let Some(library) = host.libraries.loaded().filter(|_| is_wanted) else {
         return Ok(None);
@@ -209,7 +234,7 @@ fn probe_plugin(args: &DoctorArgs, host: &Host) -> Result<Option<probe::Outcome>
         path: &library.path,
         side: host.side,
         table,
-        env: &args.env,
+        env,
     };
     probe::run(&ask, deadline).map(Some)
 }

@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::child::{self, Ended};
+use super::child::{self, Ended, Env};
 use super::facts::root::Root;
 use super::facts::{Side, process};
 use crate::abi::{Device, Flavor, Plugin, logger};
@@ -91,8 +91,7 @@ pub(crate) struct Try<'a> {
     pub(crate) side: Side,
     /// Version of the table.
     pub(crate) table: u32,
-    /// Variables beside those of this process.
-    pub(crate) env: &'a [(String, String)],
+    pub(super) env: Env<'a>,
 }
 
 /// Tries a plugin; the error is about this program itself.
@@ -108,8 +107,8 @@ pub(crate) fn run(ask: &Try<'_>, deadline: Duration) -> Result<Outcome, String> 
         .arg(ask.path)
         .arg("--symbol")
         .arg(format!("ncclNetPlugin_v{}", ask.table))
-        .args(["--parent", &std::process::id().to_string()])
-        .envs(ask.env.iter().map(|(name, value)| (name, value)));
+        .args(["--parent", &std::process::id().to_string()]);
+    ask.env.apply(&mut command);
     let ended = child::watch(command, deadline);
     ended
         .map(outcome)

@@ -17,8 +17,9 @@ use ofi_net::params::{Flavour, parse};
 use ofi_net::{Config, NetError, Transport};
 use serde::{Deserialize, Serialize};
 
-use super::child::{self, Ended};
+use super::child::{self, Ended, Env};
 use super::facts::Side;
+use super::facts::version::Version as ReleaseVersion;
 use super::finding::one_line;
 use crate::report::out;
 
@@ -64,6 +65,11 @@ pub(crate) struct Providers {
 }
 
 impl Providers {
+    /// The version that answered, without its last number.
+    pub(crate) fn libfabric(&self) -> Option<ReleaseVersion> {
+        ReleaseVersion::parse(&self.list.as_ref().ok()?.libfabric)
+    }
+
     pub(crate) fn listed(&self) -> &[Provider] {
         self.list.as_ref().map_or(&[], |list| &list.providers)
     }
@@ -83,7 +89,7 @@ pub(crate) struct FabricArgs {
 
 /// Asks for all of it, each within the deadline; the error is about this program itself.
 pub(crate) fn ask(
-    (side, env): (Side, &[(String, String)]),
+    (side, env): (Side, Env<'_>),
     named: Option<&str>,
     deadline: Duration,
 ) -> Result<Providers, String> {
@@ -91,7 +97,7 @@ pub(crate) fn ask(
         let program = std::env::current_exe().map_err(|e| format!("where is this program? {e}"))?;
         let mut command = Command::new(program);
         command.args(["doctor-fabric", "--parent", &std::process::id().to_string()]);
-        command.envs(env.iter().map(|(name, value)| (name, value)));
+        env.apply(&mut command);
         // The list is of all that there is.
         command.env_remove("FI_PROVIDER");
         if side == Side::Neuron {

@@ -119,12 +119,15 @@ fn libfabric(host: &Host) -> String {
     let Some(library) = &host.libraries.libfabric.found else {
         return "none".to_owned();
     };
-    let version = host.packages.libfabric.map(|version| format!("{version} "));
+    let version = match (host.packages.libfabric, &host.packages.libfabric_bounds) {
+        (Some(version), _) => format!("{version} "),
+        (None, Some(bounds)) => format!("version unknown ({}) ", bounds.show()),
+        (None, None) => "version unknown ".to_owned(),
+    };
     let efa = match host.libraries.has_efa_provider {
         true => ", with the EFA provider",
         false => "",
     };
-    let version = version.unwrap_or_default();
     format!(
         "{version}{} (by {}){efa}",
         library.path.display(),

@@ -3,6 +3,7 @@
 use ofi_net::dump::{Comm, Domain, Kind, Stage};
 
 use super::load::{Job, Member};
+use super::rings::{self, End, Trail};
 
 /// Whom a wait is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub(super) enum Missing {
     Receive,
     /// The peer has not posted the send of a message.
     Send,
+    /// The peer has only now posted what a message waited for.
+    Late,
     /// The peer has not closed.
     Close,
     /// The peer has done its part; what it sent, or was sent, has not arrived.
@@ -56,9 +59,17 @@ pub(super) struct Wait {
     /// Rails that have operations.
     pub(super) rails: Vec<String>,
     pub(super) idle_ms: u64,
+    /// It has moved just now: it is slow at most, and not stuck.
+    pub(super) moves: bool,
     /// How it failed.
     pub(super) failure: Option<String>,
+    /// What the records of both ends say of the message.
+    pub(super) trail: Option<Trail>,
 }
+
+/// What has moved within so many milliseconds is not stuck. A message of a healthy job waits for less, and who
+/// looks for what hangs comes later.
+const MOVED_MS: u64 = 1000;
 
 /// All of them, of members that answered; and the failures of those that did not.
 pub(super) fn waits(job: &Job) -> Vec<Wait> {
@@ -68,11 +79,44 @@ pub(super) fn waits(job: &Job) -> Vec<Wait> {
             if let Some(failure) = &comm.failure {
                 waits.push(failed(job, who, (domain, comm), failure));
             } else if let Some(stage) = comm.stage.filter(|_| !member.silent) {
-                waits.push(stuck(job, who, (domain, comm), stage));
+                let wait = stuck(job, who, (domain, comm), stage);
+                let moves = moves(member, (domain, comm));
+                let moves = moves || wait.moves;
+                waits.push(Wait { moves, ..wait });
             }
         }
     }
     waits
+}
+
+/// Whether a communicator that waits has moved of late: it says so, and its numbers are not those of the dump
+/// before, if that is long enough ago.
+fn moves(member: &Member, (domain, comm): (&Domain, &Comm)) -> bool {
+    let Some(dump) = &member.dump else {
+        return false;
+    };
+    let warn_ms = dump.stall_warn_ms.unwrap_or(u64::MAX);
+    let long_ms = MOVED_MS.min(warn_ms / 2);
+    // Time in which nobody looked counts here: nothing moved then either.
+    if comm.idle_ms.saturating_add(comm.away_ms) >= long_ms {
+        return false;
+    }
+    let before = member.before.as_ref();
+    let before = before.filter(|b| dump.at_unix_ms.saturating_sub(b.at_unix_ms) >= long_ms);
+    let domains = before.into_iter().flat_map(|dump| &dump.domains);
+    let mut then = domains
+        .filter(|other| (other.device, &other.label) == (domain.device, &domain.label))
+        .flat_map(|domain| &domain.comms)
+        .filter(|other| (other.kind, other.id) == (comm.kind, comm.id));
+    !then.any(|other| numbers(other) == numbers(comm))
+}
+
+/// What changes when a communicator moves.
+fn numbers(comm: &Comm) -> impl PartialEq + '_ {
+    let request = comm.oldest.as_ref();
+    let request = request.map(|r| (r.seq, r.moved, r.completions, r.segments, r.ctrl_seen));
+    let seqs = (comm.next_seq, comm.oldest_seq, comm.done, comm.ctrls);
+    (seqs, &comm.state, comm.peer_id, comm.answered, request)
 }
 
 fn bare(who: usize, (domain, comm): (&Domain, &Comm), on: On, missing: Missing) -> Wait {
@@ -88,7 +132,9 @@ fn bare(who: usize, (domain, comm): (&Domain, &Comm), on: On, missing: Missing) 
         modulus: domain.seq_modulus,
         rails: oldest.map_or_else(Vec::new, |request| request.flying.clone()),
         idle_ms: comm.idle_ms,
+        moves: false,
         failure: None,
+        trail: None,
     }
 }
 
@@ -148,9 +194,17 @@ fn stuck(job: &Job, who: usize, (domain, comm): (&Domain, &Comm), stage: Stage) 
     let Some(member) = job.members.get(at) else {
         return with(On::Anybody, missing);
     };
+    let end = End {
+        member: who,
+        domain,
+        comm,
+    };
     // Who is silent is waited for, whatever it has to do.
     if member.silent {
-        return with(On::Member(at), missing);
+        return Wait {
+            trail: rings::heard(job, end),
+            ..with(On::Member(at), missing)
+        };
     }
     let is_listener_needed = matches!(stage, Stage::SendConn | Stage::AwaitConnResp);
     let other = other_end(member, (domain, comm), is_listener_needed);
@@ -162,21 +216,40 @@ fn stuck(job: &Job, who: usize, (domain, comm): (&Domain, &Comm), stage: Stage) 
         (Missing::Close, _) => with(On::Member(at), Missing::Close),
         (Missing::Taking, _) => with(On::Network(who, at), Missing::Taking),
         (_, Some((_, end))) if end.answered => with(On::Member(at), Missing::ConnectAgain),
-        // Under SENDRECV a send completes once its receive is posted.
-        (_, Some((_, end))) => {
-            let is_posted =
-                waited_seq(comm).is_none_or(|seq| is_before(seq, end.next_seq, domain.seq_modulus));
-            if is_posted {
-                with(On::Network(who, at), Missing::Arrival)
-            } else if comm.kind == Kind::Send {
-                with(On::Member(at), Missing::Receive)
-            } else {
-                with(On::Member(at), Missing::Send)
-            }
+        (_, Some((of_domain, of_comm))) => {
+            let of = End {
+                member: at,
+                domain: of_domain,
+                comm: of_comm,
+            };
+            message(job, end, of)
         }
         // It has closed its end, or has not taken it from accept.
         (Missing::Arrival, None) => with(On::Network(who, at), Missing::Arrival),
         (_, None) => with(On::Member(at), missing),
+    }
+}
+
+/// The wait of a communicator whose other end is known, and up.
+fn message(job: &Job, end: End<'_>, other: End<'_>) -> Wait {
+    let (who, at) = (end.member, other.member);
+    let (domain, comm) = (end.domain, end.comm);
+    let seq = waited_seq(comm);
+    let trail = seq.and_then(|seq| rings::trail(job, end, other, seq));
+    let late = trail.as_ref().and_then(|trail| trail.late_ms);
+    // Under SENDRECV a send completes once its receive is posted.
+    let is_posted = seq.is_none_or(|seq| is_before(seq, other.comm.next_seq, domain.seq_modulus));
+    let (on, missing) = match (is_posted, comm.kind) {
+        (true, _) if late.is_some() => (On::Member(at), Missing::Late),
+        (true, _) => (On::Network(who, at), Missing::Arrival),
+        (false, Kind::Send) => (On::Member(at), Missing::Receive),
+        (false, _) => (On::Member(at), Missing::Send),
+    };
+    Wait {
+        trail,
+        // What came late comes: it is slow at most.
+        moves: missing == Missing::Late,
+        ..bare(who, (domain, comm), on, missing)
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) enum Culprit {
     Address(String),
     /// Nobody knows: a listener that nobody connects to.
     Nobody,
+    /// Processes that nobody waits for in the plugin, and that have not answered.
+    Silent(Vec<usize>),
 }
 
 /// One end of the waiting.
@@ -53,6 +55,12 @@ pub(super) fn verdicts(job: &Job, waits: &[Wait]) -> Vec<Verdict> {
     }
     for verdict in &mut found {
         verdict.behind = behind(&verdict.waiting, &edges);
+    }
+    found.retain(|verdict| is_stuck(verdict, waits));
+    if found.is_empty() {
+        found.extend(silent(job));
+    }
+    for verdict in &mut found {
         verdict
             .waits
             .sort_by_key(|&at| waits.get(at).map(|wait| order(wait, waits)));
@@ -61,11 +69,28 @@ pub(super) fn verdicts(job: &Job, waits: &[Wait]) -> Vec<Verdict> {
     found
 }
 
+/// Whether somebody who waits for that end does not move: else it is a job that runs.
+fn is_stuck(verdict: &Verdict, waits: &[Wait]) -> bool {
+    let mut direct = verdict.waits.iter().filter_map(|&at| waits.get(at));
+    let mut behind = waits.iter().filter(|w| verdict.behind.contains(&w.who));
+    direct.any(|wait| !wait.moves) || behind.any(|wait| !wait.moves)
+}
+
+/// Who has not answered, or never came up: the others may wait for it where no plugin sees it.
+fn silent(job: &Job) -> Option<Verdict> {
+    let is_silent = |(_, member): &(usize, &Member)| member.silent && member.was_asked;
+    let all: Vec<usize> = (job.members.iter().enumerate())
+        .filter(is_silent)
+        .map(|(at, _)| at)
+        .collect();
+    (!all.is_empty()).then(|| verdict(Culprit::Silent(all), core::iter::empty()))
+}
+
 /// What says most comes first: who does not connect, accept or close, then the message that is due first.
 fn order(wait: &Wait, waits: &[Wait]) -> (bool, i64) {
     let is_message = matches!(
         wait.missing,
-        Missing::Receive | Missing::Send | Missing::Arrival
+        Missing::Receive | Missing::Send | Missing::Late | Missing::Arrival
     );
     let reference = waits.iter().find_map(|wait| wait.seq).unwrap_or(0);
     let modulus = i64::from(wait.modulus.max(2));
@@ -186,7 +211,9 @@ fn members(job: &Job, waits: &[Wait], edges: &[Edge]) -> Vec<Verdict> {
     let targets: BTreeSet<usize> = edges.iter().map(|edge| edge.to).collect();
     let is_end = |at: &usize| {
         let silent = job.members.get(*at).is_some_and(|member| member.silent);
-        silent || !waiting.contains(at)
+        // One that is silent since it told whom it had waited for in vain is not where that began.
+        let told = edges.iter().any(|edge| edge.from == *at);
+        (silent && !told) || !waiting.contains(at)
     };
     let ends = targets.into_iter().filter(is_end);
     ends.map(|at| {
@@ -221,14 +248,18 @@ fn networks(waits: &[Wait]) -> Vec<Verdict> {
     }
 }
 
-/// From who has operations at its provider, to whom they go.
+/// From whom something has not come, to whom: as the records of both say, else from who has operations at its
+/// provider.
 fn direction((a, b): (usize, usize), by: &[(usize, usize)], waits: &[Wait]) -> (usize, usize) {
-    let has = |&(at, _): &(usize, usize)| {
-        let wait = waits.get(at)?;
+    let of = |&(at, _): &(usize, usize)| waits.get(at);
+    let recorded = |wait: &Wait| wait.trail.as_ref()?.from;
+    let has = |wait: &Wait| {
         let stage = matches!(wait.stage, Some(Stage::Completions | Stage::Posting));
         stage.then_some(wait.who)
     };
-    match by.iter().find_map(has) {
+    let waits = || by.iter().filter_map(of);
+    let from = waits().find_map(recorded).or_else(|| waits().find_map(has));
+    match from {
         Some(from) if from == b => (b, a),
         _ => (a, b),
     }

@@ -1,17 +1,27 @@
 //! From files to the processes of a job: the newest dump of each, and who has not answered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use ofi_net::dump::{Comm, Domain, Dump, FILE_PREFIX, Kind, Reason, SCHEMA, TOOL, TRIGGER};
+use ofi_net::dump::{
+    Comm, Domain, Dump, FILE_PREFIX, Kind, Reason, SCHEMA, TOOL, TRIGGER, changed_ns,
+};
+use ofi_net::shared;
+
+use super::lives::{Life, last_run};
+use super::rings::Rings;
+use crate::trace::Recent;
 
 /// Bytes of a dump, at most: a process writes no more than its communicators take.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Without a trigger, a dump that is so much older than the newest one is no answer, milliseconds.
 const OLD_MS: u64 = 60_000;
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// Ranks of a job that are looked for by number, at most.
 const WORLD_MAX: u32 = 1 << 20;
@@ -36,9 +46,15 @@ pub(super) struct Member {
     pub(super) name: String,
     /// Its newest dump; `None` for a rank that wrote none.
     pub(super) dump: Option<Dump>,
-    /// It has not answered when others did.
+    /// The one before that.
+    pub(super) before: Option<Dump>,
+    /// It has not answered when others did, or when it was asked.
     pub(super) silent: bool,
+    /// That it is silent is no matter of time: it was asked, or has never written a dump.
+    pub(super) was_asked: bool,
     pub(super) alive: Alive,
+    /// What its domains did last, as far as somebody has asked.
+    pub(super) rings: Rings,
 }
 
 impl Member {
@@ -50,6 +66,11 @@ impl Member {
     pub(super) fn comms(&self) -> impl Iterator<Item = (&Domain, &Comm)> {
         let domains = self.domains().iter();
         domains.flat_map(|domain| domain.comms.iter().map(move |comm| (domain, comm)))
+    }
+
+    /// What one of its domains did last; `None`: it keeps no records.
+    pub(super) fn ring(&self, domain: &Domain) -> Option<&Recent> {
+        self.rings.of(self.dump.as_ref()?, domain)
     }
 
     /// Communicators that send.
@@ -64,7 +85,7 @@ impl Member {
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) members: Vec<Member>,
-    /// Dumps of processes whose rank another, later process has.
+    /// Processes of earlier runs, which are left out.
     pub(super) earlier: usize,
     /// From the address of an endpoint to the members that have one of that address.
     ends: HashMap<String, Vec<usize>>,
@@ -77,24 +98,45 @@ pub(super) struct Job {
 pub(super) fn ask(paths: &[PathBuf]) -> Result<(), String> {
     for path in paths {
         let trigger = path.join(TRIGGER);
-        fs::write(&trigger, b"ofi dump\n").map_err(|e| format!("{}: {e}", trigger.display()))?;
+        let asked = shared::touch(&trigger, b"ofi dump\n");
+        asked.map_err(|e| format!("{}: {e}", trigger.display()))?;
     }
     Ok(())
 }
 
+/// When each directory was asked last, by its inode: directories, and those of files.
+pub(super) fn triggers(paths: &[PathBuf]) -> HashMap<u64, u64> {
+    let of = |path: &PathBuf| {
+        let dir = match path.is_dir() {
+            true => path.as_path(),
+            false => path.parent()?,
+        };
+        // A file that is named alone is in the directory that is worked in.
+        let dir = if dir.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            dir
+        };
+        let inode = fs::metadata(dir).ok()?.ino();
+        Some((inode, changed_ns(&dir.join(TRIGGER))?))
+    };
+    paths.iter().filter_map(of).collect()
+}
+
 /// The dumps, and what is wrong with those that are none.
-pub(super) fn read(paths: &[PathBuf]) -> (Vec<Dump>, Vec<String>) {
+pub(crate) fn read(paths: &[PathBuf]) -> (Vec<Dump>, Vec<String>) {
     let (mut dumps, mut refused) = (Vec::new(), Vec::new());
     for path in paths {
-        let files = match path.is_dir() {
-            true => in_directory(path),
-            false => Ok(vec![path.clone()]),
+        // What is found in a directory may be anybody's; what is named is the user's.
+        let (files, open): (_, Open) = match path.is_dir() {
+            true => (in_directory(path), shared::open),
+            false => (Ok(vec![path.clone()]), shared::open_named),
         };
         for file in files.unwrap_or_else(|error| {
             refused.push(format!("{}: {error}", path.display()));
             Vec::new()
         }) {
-            match read_file(&file) {
+            match read_file(&file, open) {
                 Ok(dump) => dumps.push(dump),
                 Err(error) => refused.push(format!("{}: {error}", file.display())),
             }
@@ -115,20 +157,24 @@ fn is_dump_name(path: &Path) -> bool {
     name.is_some_and(|name| name.starts_with(FILE_PREFIX) && name.ends_with(".json"))
 }
 
-fn read_file(path: &Path) -> Result<Dump, String> {
-    // Looked at before it is opened: a pipe without a writer would be waited for.
-    if !fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
-        return Err("not a file".to_owned());
-    }
-    let file = fs::File::open(path).map_err(|e| e.to_string())?;
+/// How a file is opened.
+type Open = fn(&Path) -> io::Result<fs::File>;
+
+fn read_file(path: &Path, open: Open) -> Result<Dump, String> {
+    let file = open(path).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
     let read = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|e| e.to_string())?;
+    parse(&bytes)
+}
+
+/// A dump, from bytes that anybody may have written.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Dump, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(format!("no dump: more than {FILE_BYTES_MAX} bytes"));
     }
     let value: serde_json::Value =
-        serde_json::from_slice(&bytes).map_err(|e| format!("no dump: {e}"))?;
+        serde_json::from_slice(bytes).map_err(|e| format!("no dump: {e}"))?;
     let tool = value.get("tool").and_then(serde_json::Value::as_str);
     if tool != Some(TOOL) {
         return Err("no dump: JSON of something else".to_owned());
@@ -141,29 +187,33 @@ fn read_file(path: &Path) -> Result<Dump, String> {
         ));
     }
     let dump: Dump = serde_json::from_value(value).map_err(|e| format!("a damaged dump: {e}"))?;
-    let bad =
-        (dump.domains.iter()).any(|d| d.seq_modulus > 1 << 16 || !(d.busy || d.seq_modulus > 1));
-    if bad {
+    // Of a domain that another thread was in nothing else is said.
+    let empty = |d: &Domain| d.busy && d.comms.is_empty();
+    let good = |d: &Domain| d.seq_modulus <= 1 << 16 && (empty(d) || d.seq_modulus > 1);
+    if !dump.domains.iter().all(good) {
         return Err("a damaged dump: seq_modulus is not within 2..=65536".to_owned());
     }
     Ok(dump)
 }
 
 impl Job {
-    /// The processes that wrote `dumps`.
-    pub(super) fn of(dumps: Vec<Dump>) -> Self {
-        let newest = newest(dumps);
-        let (newest, earlier) = last_lives(newest);
-        let asked = asked(&newest);
-        let latest_ms = newest.iter().map(|dump| dump.at_unix_ms).max().unwrap_or(0);
+    /// The processes that wrote `dumps`, to directories whose triggers these are.
+    pub(super) fn of(dumps: Vec<Dump>, triggers: HashMap<u64, u64>) -> Self {
         let host = own_host();
-        let mut members: Vec<Member> = newest
+        let (lives, earlier) = last_run(dumps, |dump| alive(dump, host.as_deref()));
+        let asked = asked(triggers, &lives);
+        let latest_ms = lives.iter().map(|life| life.dump.at_unix_ms).max();
+        let latest_ms = latest_ms.unwrap_or(0);
+        let mut members: Vec<Member> = lives
             .into_iter()
-            .map(|dump| Member {
-                name: name_of(&dump),
-                silent: is_silent(&dump, &asked, latest_ms),
-                alive: alive(&dump, host.as_deref()),
-                dump: Some(dump),
+            .map(|life| Member {
+                name: name_of(&life.dump),
+                silent: is_silent(&life.dump, &asked, latest_ms),
+                was_asked: asked.contains_key(&life.dump.dir_inode),
+                alive: life.alive,
+                rings: Rings::of_dump(&life.dump),
+                dump: Some(life.dump),
+                before: life.before,
             })
             .collect();
         members.extend(missing(&members));
@@ -205,49 +255,10 @@ impl Job {
     }
 }
 
-/// The newest dump of each process. A start is older than all that follows.
-fn newest(dumps: Vec<Dump>) -> Vec<Dump> {
-    let mut by_process: BTreeMap<(String, u32, u64), Dump> = BTreeMap::new();
-    let age = |dump: &Dump| (dump.reason != Reason::Start, dump.at_unix_ms);
-    for dump in dumps {
-        let process = &dump.process;
-        let key = (process.host.clone(), process.pid, process.start_ticks);
-        match by_process.get(&key) {
-            Some(known) if age(known) >= age(&dump) => {}
-            _ => {
-                by_process.insert(key, dump);
-            }
-        }
-    }
-    by_process.into_values().collect()
-}
-
-/// Of processes with one rank the last: the directory has served an earlier run. And how many others.
-fn last_lives(dumps: Vec<Dump>) -> (Vec<Dump>, usize) {
-    let all = dumps.len();
-    let mut by_rank: BTreeMap<u32, Dump> = BTreeMap::new();
-    let mut kept = Vec::new();
-    for dump in dumps {
-        let Some(rank) = dump.process.rank else {
-            kept.push(dump);
-            continue;
-        };
-        match by_rank.get(&rank) {
-            Some(known) if known.at_unix_ms >= dump.at_unix_ms => {}
-            _ => {
-                by_rank.insert(rank, dump);
-            }
-        }
-    }
-    kept.extend(by_rank.into_values());
-    let earlier = all - kept.len();
-    (kept, earlier)
-}
-
 /// The newest trigger of each directory.
-fn asked(dumps: &[Dump]) -> HashMap<u64, u64> {
-    let mut asked = HashMap::new();
-    for dump in dumps {
+fn asked(triggers: HashMap<u64, u64>, lives: &[Life]) -> HashMap<u64, u64> {
+    let mut asked = triggers;
+    for Life { dump, .. } in lives {
         if let Some(answers) = dump.answers_ns {
             let newest = asked.entry(dump.dir_inode).or_insert(answers);
             *newest = answers.max(*newest);
@@ -258,6 +269,8 @@ fn asked(dumps: &[Dump]) -> HashMap<u64, u64> {
 
 fn is_silent(dump: &Dump, asked: &HashMap<u64, u64>, latest_ms: u64) -> bool {
     match asked.get(&dump.dir_inode) {
+        // Who was started since then was not asked.
+        Some(&trigger) if dump.reason == Reason::Start => dump.at_unix_ms <= trigger / NS_PER_MS,
         Some(&trigger) => dump.answers_ns.is_none_or(|answers| answers < trigger),
         None => dump.at_unix_ms.saturating_add(OLD_MS) < latest_ms,
     }
@@ -285,8 +298,11 @@ fn missing(members: &[Member]) -> Vec<Member> {
         .map(|rank| Member {
             name: format!("rank {rank}"),
             dump: None,
+            before: None,
             silent: true,
+            was_asked: true,
             alive: Alive::Unknown,
+            rings: Rings::default(),
         })
         .collect()
 }

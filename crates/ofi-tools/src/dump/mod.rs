@@ -1,7 +1,7 @@
 //! `ofi dump`: joins the state dumps of the processes of a job, and names who is waited for.
 //!
 //! ```text
-//! files --> Job (load: newest dump of each process, who is silent)
+//! files --> Job (load: who is silent; lives: the newest dump of each process of the last run)
 //!             +--> waits (blame: each stuck communicator, with both ends looked at)
 //!                    +--> verdict (follow: from who waits to who is waited for, to the end)
 //!                           +--> text | JSON
@@ -9,8 +9,10 @@
 
 mod blame;
 mod follow;
+mod lives;
 mod load;
 mod report;
+mod rings;
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -19,7 +21,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::report::out;
+pub(crate) use lives::newest;
 use load::Job;
+pub(crate) use load::{parse, read};
 
 #[derive(Debug, Args)]
 pub(crate) struct DumpArgs {
@@ -34,7 +38,7 @@ pub(crate) struct DumpArgs {
     json: bool,
 }
 
-/// Prints the verdict; 1 if somebody is waited for, 2 if a file cannot be read or is no dump.
+/// Prints the verdict; 1 if somebody is waited for or silent, 2 if a file cannot be read or is no dump.
 pub(crate) fn run(args: &DumpArgs) -> ExitCode {
     if let Some(seconds) = args.ask {
         if let Err(error) = load::ask(&args.paths) {
@@ -43,7 +47,7 @@ pub(crate) fn run(args: &DumpArgs) -> ExitCode {
         }
         std::thread::sleep(Duration::from_secs(seconds));
     }
-    let (dumps, refused) = load::read(&args.paths);
+    let (dumps, refused) = read(&args.paths);
     for error in &refused {
         out::error_line(&format!("ofi dump: {error}"));
     }
@@ -56,7 +60,7 @@ pub(crate) fn run(args: &DumpArgs) -> ExitCode {
         }
         return ExitCode::from(2);
     }
-    let job = Job::of(dumps);
+    let job = Job::of(dumps, load::triggers(&args.paths));
     let waits = blame::waits(&job);
     let verdicts = follow::verdicts(&job, &waits);
     if args.json {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::blame::{Missing, On, Wait};
 use super::follow::{Culprit, Verdict};
 use super::load::{Alive, Job, Member};
+use super::rings;
 
 /// Names in one line, at most.
 const NAMES_MAX: usize = 8;
@@ -15,24 +16,48 @@ const NAMES_MAX: usize = 8;
 /// Waits of one verdict that are shown, at most.
 const WAITS_MAX: usize = 4;
 
+/// Verdicts that are shown, at most.
+const VERDICTS_MAX: usize = 8;
+
+/// Records of one process that are shown, at most.
+const RECORDS_MAX: usize = 3;
+
 /// Raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
 
 /// For people.
 pub(super) fn text(job: &Job, waits: &[Wait], verdicts: &[Verdict]) -> Vec<String> {
     let mut lines = Vec::new();
-    for (nth, verdict) in verdicts.iter().enumerate() {
+    for (nth, verdict) in verdicts.iter().take(VERDICTS_MAX).enumerate() {
         let also = if nth == 0 { "" } else { "also: " };
         lines.push(format!("{also}{}", headline(job, waits, verdict)));
         let blamed = match verdict.culprit {
-            Culprit::Member(at) => about(job, at, true),
-            Culprit::NetworkOf(at) => about(job, at, false),
+            Culprit::Member(at) => about(job, at, Some(waits)),
+            Culprit::NetworkOf(at) => about(job, at, None),
+            Culprit::Network(a, b) => [a, b]
+                .iter()
+                .flat_map(|&at| {
+                    let lines = last_of(job, at).into_iter();
+                    lines.map(move |line| format!("{}: {line}", job.name(at)))
+                })
+                .collect(),
+            Culprit::Silent(ref all) => {
+                let shown = all.iter().take(WAITS_MAX);
+                let of = |&at: &usize| {
+                    let lines = about(job, at, None).into_iter();
+                    lines.map(move |line| format!("{}: {line}", job.name(at)))
+                };
+                shown.flat_map(of).collect()
+            }
             _ => Vec::new(),
         };
         lines.extend(blamed.into_iter().map(|text| format!("  {text}")));
         let shown = verdict.waits.iter().take(WAITS_MAX);
-        let shown = shown.filter_map(|&at| waits.get(at));
-        lines.extend(shown.map(|wait| format!("  {}", sentence(job, wait))));
+        for wait in shown.filter_map(|&at| waits.get(at)) {
+            lines.push(format!("  {}", sentence(job, wait)));
+            let trail = wait.trail.iter().flat_map(|trail| &trail.text);
+            lines.extend(trail.map(|text| format!("    {text}")));
+        }
         if let Some(more) = verdict
             .waits
             .len()
@@ -45,8 +70,15 @@ pub(super) fn text(job: &Job, waits: &[Wait], verdicts: &[Verdict]) -> Vec<Strin
             lines.push(format!("  behind them: {}", names(job, &verdict.behind)));
         }
     }
+    if let Some(more) = verdicts.len().checked_sub(VERDICTS_MAX).filter(|&n| n > 0) {
+        lines.push(format!("and {more} more ends of waiting: see --json"));
+    }
     if verdicts.is_empty() {
-        lines.push("nobody waits for anybody".to_owned());
+        let longest_ms = waits.iter().map(|wait| wait.idle_ms).max();
+        lines.push(match longest_ms {
+            None => "nobody waits for anybody".to_owned(),
+            Some(ms) => format!("nobody is stuck: all that wait have moved within {ms} ms"),
+        });
     }
     lines.push(summary(job, waits));
     lines
@@ -85,6 +117,17 @@ fn headline(job: &Job, waits: &[Wait], verdict: &Verdict) -> String {
             format!("who has the address {address}, and wrote no dump; waiting: {waiting}")
         }
         Culprit::Nobody => format!("nobody connects to listeners; waiting: {waiting}"),
+        Culprit::Silent(all) if all.len() == job.members.len() => {
+            "nobody has answered, and nobody has said that it waits".to_owned()
+        }
+        Culprit::Silent(all) => {
+            let all: BTreeSet<usize> = all.iter().copied().collect();
+            let is = if all.len() == 1 { "is" } else { "are" };
+            format!(
+                "{} {is} silent, and nobody waits for that in the plugin: the others may wait elsewhere",
+                names(job, &all)
+            )
+        }
     }
 }
 
@@ -100,6 +143,7 @@ fn owes(wait: &Wait) -> String {
         Missing::ConnectAgain => "has its answer, and has not called connect again".to_owned(),
         Missing::Receive => format!("has not posted the receive{seq} {of}"),
         Missing::Send => format!("has not posted the send{seq} {of}"),
+        Missing::Late => format!("is late: it has only now posted its part{seq} {of}"),
         Missing::Close => format!("has not closed communicator {}", wait.peer_comm),
         Missing::Arrival => format!("does not let operations{seq} {of} complete"),
         Missing::Taking => format!("takes no operations{seq} {of}"),
@@ -119,7 +163,7 @@ fn wanted(wait: &Wait) -> String {
         Missing::Receive => format!("the receive{seq} of communicator {comm}"),
         Missing::Send => format!("the send{seq} of communicator {comm}"),
         Missing::Close => format!("to close communicator {comm}"),
-        Missing::Arrival | Missing::Taking | Missing::Failure => {
+        Missing::Late | Missing::Arrival | Missing::Taking | Missing::Failure => {
             format!("that it is there{seq} of communicator {comm}")
         }
     }
@@ -166,7 +210,7 @@ const fn stage_text(stage: Stage) -> &'static str {
 }
 
 /// What there is to say of a member that is to blame.
-fn about(job: &Job, at: usize, owes: bool) -> Vec<String> {
+fn about(job: &Job, at: usize, owes: Option<&[Wait]>) -> Vec<String> {
     let Some(member) = job.members.get(at) else {
         return Vec::new();
     };
@@ -184,18 +228,32 @@ fn about(job: &Job, at: usize, owes: bool) -> Vec<String> {
         process.host,
         state(member)
     ));
-    if owes && !member.silent {
-        let done: u32 = member.comms().map(|(_, comm)| comm.done).sum();
+    if let Some(waits) = owes.filter(|_| !member.silent) {
+        // Of a file: any numbers.
+        let done = member.comms().map(|(_, comm)| u64::from(comm.done));
+        let done = done.fold(0, u64::saturating_add);
         lines.push(match done {
             0 => "it calls the plugin, and waits for no peer there: look at what its program does"
                 .to_owned(),
             _ => format!("it calls the plugin, and has not tested {done} requests that are done"),
         });
+        if waits.iter().any(|wait| wait.who == at && wait.moves) {
+            lines.push("it moves elsewhere: it may be slow, and not stuck".to_owned());
+        }
     }
     for poison in member.domains().iter().filter_map(|d| d.poison.as_ref()) {
         lines.push(format!("a device of it is out of order: {poison}"));
     }
+    lines.extend(last_of(job, at));
     lines
+}
+
+/// What went over its rails last, where it keeps that.
+fn last_of(job: &Job, at: usize) -> Vec<String> {
+    let records = rings::last(job, at, RECORDS_MAX).into_iter();
+    records
+        .map(|record| format!("over its rails, {record}"))
+        .collect()
 }
 
 fn state(member: &Member) -> String {
@@ -255,6 +313,7 @@ pub(super) fn json(job: &Job, waits: &[Wait], verdicts: &[Verdict]) -> Value {
             Culprit::Circle(all) => ("circle", all.iter().map(|&at| job.name(at)).collect()),
             Culprit::Address(address) => ("address", vec![address.as_str()]),
             Culprit::Nobody => ("nobody", Vec::new()),
+            Culprit::Silent(all) => ("silent", all.iter().map(|&at| job.name(at)).collect()),
         };
         let because = verdict.waits.iter().filter_map(|&at| waits.get(at));
         json!({
@@ -266,7 +325,7 @@ pub(super) fn json(job: &Job, waits: &[Wait], verdicts: &[Verdict]) -> Value {
             "behind": list(&verdict.behind),
         })
     };
-    let process = |member: &Member| {
+    let process = |(at, member): (usize, &Member)| {
         let dump = member.dump.as_ref();
         let process = dump.map(|dump| &dump.process);
         json!({
@@ -277,6 +336,7 @@ pub(super) fn json(job: &Job, waits: &[Wait], verdicts: &[Verdict]) -> Value {
             "reason": dump.map(|dump| dump.reason),
             "at_unix_ms": dump.map(|dump| dump.at_unix_ms),
             "silent": member.silent,
+            "last": rings::last(job, at, RECORDS_MAX),
             "alive": match member.alive {
                 Alive::Unknown => "unknown",
                 Alive::Gone => "gone",
@@ -290,7 +350,7 @@ pub(super) fn json(job: &Job, waits: &[Wait], verdicts: &[Verdict]) -> Value {
         "tool": "ofi dump",
         "version": env!("CARGO_PKG_VERSION"),
         "verdicts": verdicts.iter().map(verdict).collect::<Vec<_>>(),
-        "processes": job.members.iter().map(process).collect::<Vec<_>>(),
+        "processes": job.members.iter().enumerate().map(process).collect::<Vec<_>>(),
         "waits": waits.iter().map(|wait| wait_json(job, wait)).collect::<Vec<_>>(),
         "earlier": job.earlier,
     })
@@ -308,6 +368,7 @@ fn wait_json(job: &Job, wait: &Wait) -> Value {
         Missing::ConnectAgain => "connect-again",
         Missing::Receive => "receive",
         Missing::Send => "send",
+        Missing::Late => "late",
         Missing::Close => "close",
         Missing::Arrival => "arrival",
         Missing::Taking => "taking",
@@ -324,6 +385,9 @@ fn wait_json(job: &Job, wait: &Wait) -> Value {
         "seq": wait.seq,
         "rails": wait.rails,
         "idle_ms": wait.idle_ms,
+        "moves": wait.moves,
         "failure": wait.failure,
+        "trail": wait.trail.as_ref().map(|trail| &trail.text),
+        "late_ms": wait.trail.as_ref().and_then(|trail| trail.late_ms),
     })
 }

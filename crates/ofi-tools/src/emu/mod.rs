@@ -8,11 +8,13 @@
 //! ```
 
 mod setup;
+mod shapes;
 mod signals;
 mod stale;
 mod summary;
 
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
@@ -33,13 +35,15 @@ const LEFT_OPEN: u8 = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct EmuArgs {
-    /// p4d, p5, p5en, p3dn, g5, c5n, trn1, trn2, or custom:nics=4,speed=100,pci=0000:10:1b.0+..,names=a+..,product=..
+    /// p4d, p5, p5en, p3dn, g5, c5n, trn1, trn2, or custom:nics=4,speed=100,pci=0000:10:1b.0+..,names=a+..,product=..;
+    /// --help-shapes has what they are
     #[arg(long, default_value = "custom:nics=4")]
     shape: String,
     /// Everything random follows from it [default: another one each time, printed]
     #[arg(long)]
     seed: Option<u64>,
-    /// What goes wrong: rules with ; between them, or a file of them (@FILE if its name is a rule's)
+    /// What goes wrong: rules with ; between them, or a file of them (@FILE if its name is a rule's);
+    /// --help-rules has them all
     #[arg(long, value_name = "RULES|FILE|@FILE")]
     plan: Option<String>,
     /// The libfabric whose EFA is played, such as 2.1 [default: the one that is loaded, but 1.22 at least]
@@ -57,13 +61,23 @@ pub(crate) struct EmuArgs {
     /// Status 4 if the command leaves regions, endpoints or other objects open
     #[arg(long)]
     strict: bool,
+    /// Print every rule of --plan, with its words and an example, and run nothing
+    #[arg(long)]
+    help_rules: bool,
+    /// Print every --shape with its NICs, their speed and generation, and what the plugins do with them
+    #[arg(long)]
+    help_shapes: bool,
     /// The command
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required_unless_present_any = ["help_rules", "help_shapes"], trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
 /// Runs the command; its status, or one of ours.
 pub(crate) fn run(args: &EmuArgs) -> ExitCode {
+    if args.help_rules || args.help_shapes {
+        help(args);
+        return ExitCode::SUCCESS;
+    }
     match emulate(args) {
         Ok(code) => code,
         Err(text) => {
@@ -73,7 +87,23 @@ pub(crate) fn run(args: &EmuArgs) -> ExitCode {
     }
 }
 
+/// What there is to choose from, from the tables by which it is read.
+fn help(args: &EmuArgs) {
+    if args.help_rules {
+        out::line(efa_emu::plan::manual().trim_end());
+    }
+    if args.help_shapes {
+        shapes::lines().iter().for_each(|line| out::line(line));
+    }
+}
+
 fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
+    let first = args.command.first().map(|word| word.to_string_lossy());
+    if let Some(unknown) = first.filter(|word| word.starts_with('-')) {
+        return Err(format!(
+            "no option {unknown} (ofi emu --help has them), and no command has such a name"
+        ));
+    }
     let shape = Shape::by_name(&args.shape).map_err(|e| e.to_string())?;
     let plan = read_plan(args.plan.as_deref())?;
     plan.check_nics(shape.nics().len())?;
@@ -101,18 +131,37 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
         .spawn()
         .and_then(|mut command| signals::wait(&mut command));
     let status = status.map_err(|e| format!("{}: {e}", program.to_string_lossy()))?;
-    let seen = Snapshot::read_dir(&setup.stats()).map_err(|e| format!("statistics: {e}"))?;
+    let code = code(status);
+    let (seen, unread) = statistics(&setup.stats());
     // Of those that their plan killed.
     sweep();
     let lines = summary::lines(&seen, &plan, args.numbers);
     for line in &lines.text {
         out::error_line(&format!("ofi emu: {line}"));
     }
-    let code = code(status);
-    if code == 0 && lines.is_leaky && args.strict {
+    for error in &unread {
+        out::error_line(&format!(
+            "ofi emu: statistics: {error}; what is not there is not counted"
+        ));
+    }
+    // What nobody can read may be a leak.
+    if code == 0 && (lines.is_leaky || !unread.is_empty()) && args.strict {
         return Ok(ExitCode::from(LEFT_OPEN));
     }
     Ok(ExitCode::from(code))
+}
+
+/// What the processes counted, and why of some it cannot be read: the command's own status is told all the same.
+fn statistics(dir: &Path) -> (Vec<Snapshot>, Vec<io::Error>) {
+    let (mut seen, mut unread) = (Vec::new(), Vec::new());
+    match Snapshot::read_each(dir) {
+        Ok(each) => each.for_each(|one| match one {
+            Ok(one) => seen.push(one),
+            Err(error) => unread.push(error),
+        }),
+        Err(error) => unread.push(error),
+    }
+    (seen, unread)
 }
 
 /// A plan from the text itself if it starts with a rule, else from a file.

@@ -93,14 +93,14 @@ fn leaks(process: &Snapshot) -> Vec<String> {
             kinds.len() - 1
         });
         kinds[i].1 += n;
-        kinds[i].2.push(nic.to_string());
+        kinds[i].2.extend(nic.map(|nic| nic.to_string()));
     }
     let line = |(what, n, nics): (&str, u64, Vec<String>)| {
-        let nics = nics.join(",");
-        format!(
-            "process {} left open: {n} {what} (NIC {nics})",
-            process.process
-        )
+        let of_nics = match nics.join(",") {
+            nics if nics.is_empty() => nics,
+            nics => format!(" (NIC {nics})"),
+        };
+        format!("process {} left open: {n} {what}{of_nics}", process.process)
     };
     kinds.into_iter().map(line).collect()
 }
@@ -119,6 +119,8 @@ mod tests {
             was_killed: false,
             nics,
             rules: vec![0, 1, 2],
+            fabrics: 0,
+            eqs: 0,
         }
     }
 
@@ -154,12 +156,14 @@ mod tests {
             endpoints: 1,
             ..busy()
         };
-        let seen = [process(vec![leak.clone(), busy(), leak])];
+        let mut seen = [process(vec![leak.clone(), busy(), leak])];
+        seen[0].eqs = 1;
         let summary = lines(&seen, &Plan::default(), false);
         assert!(summary.is_leaky);
         assert_eq!(
             summary.text[1..],
             [
+                "process 1 left open: 1 event queues",
                 "process 1 left open: 2 endpoints (NIC 0,2)",
                 "process 1 left open: 4 regions (NIC 0,2)",
             ]

@@ -1,5 +1,6 @@
 //! Lines of any bytes, in bounded memory.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead};
 
 /// What is looked at of a line; the rest is passed over.
@@ -26,20 +27,66 @@ pub(super) fn each(mut from: impl BufRead, mut take: impl FnMut(&str)) -> io::Re
         is_open = end.is_none();
         from.consume(used);
         if !is_open {
-            take(String::from_utf8_lossy(&line).trim_end_matches('\r'));
+            take(plain(&String::from_utf8_lossy(&line)).trim_end_matches('\r'));
             line.clear();
         }
     }
     if is_open {
-        take(&String::from_utf8_lossy(&line));
+        take(&plain(&String::from_utf8_lossy(&line)));
     }
     Ok(())
 }
 
+/// Without what colours a terminal (ECMA-48: CSI and OSC sequences), which else stands within words.
+fn plain(line: &str) -> Cow<'_, str> {
+    const ESC: char = '\u{1b}';
+    if !line.contains(ESC) {
+        return Cow::Borrowed(line);
+    }
+    let mut text = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once(ESC) {
+        text.push_str(before);
+        let end = match after.chars().next() {
+            // Parameters, then one letter.
+            Some('[') => after[1..]
+                .find(|c| ('@'..='~').contains(&c))
+                .map(|at| at + 2),
+            Some(']') => after.find('\u{7}').map(|at| at + 1),
+            Some(other) => Some(other.len_utf8()),
+            None => None,
+        };
+        // One that does not end is no sequence.
+        rest = end.and_then(|end| after.get(end..)).unwrap_or(after);
+    }
+    text.push_str(rest);
+    Cow::Owned(text)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LINE_MAX, each};
+    use super::{LINE_MAX, each, plain};
     use std::io::BufReader;
+
+    #[test]
+    fn colours_are_no_words() {
+        for (line, is) in [
+            (
+                "Using network \u{1b}[1mSocket\u{1b}[0m",
+                "Using network Socket",
+            ),
+            (
+                "\u{1b}[32m[1,4]<stdout>:\u{1b}[0mip-1",
+                "[1,4]<stdout>:ip-1",
+            ),
+            ("\u{1b}[38;5;196mx\u{1b}]0;title\u{7}y\u{1b}cz", "xyz"),
+            ("x\u{1b}", "x"),
+            ("x\u{1b}[1;2", "x[1;2"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(plain(line), is, "{line:?}");
+        }
+    }
 
     #[test]
     fn lines_are_cut_and_none_is_lost() {

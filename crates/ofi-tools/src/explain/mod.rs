@@ -1,19 +1,24 @@
 //! `ofi explain`: which network a run used, by its log, and what went wrong first.
 //!
 //! ```text
-//! logs --> lines (bounded) --+--> facts: network, versions, provider
-//!                            +--> seen: rows of the table of known lines, codes of our plugins
-//!                                   --> first cause, what follows, verdict
+//! logs --> lines (bounded) --+--> facts: network, versions, provider --(what a process got)--+
+//!                            +--> seen: rows of the table of known lines, codes of our <-----+
+//!                            |      plugins (decoded); by process and time (mark)
+//!                            |      --> first cause, what follows, verdict
+//!                            +--> unknown: lines that warn of something else
 //! ```
 
+mod decoded;
 mod entry;
 mod facts;
 mod lines;
+mod mark;
 mod pattern;
 mod seen;
+mod unknown;
 
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +28,7 @@ use serde_json::{Value, json};
 use crate::report::out;
 use facts::Facts;
 use pattern::Kind;
-use seen::{Gathered, Seen};
+use seen::{At, Gathered, Seen};
 
 /// Something went wrong, or sockets were used.
 const FOUND: u8 = 1;
@@ -47,33 +52,47 @@ pub(crate) struct ExplainArgs {
 
 /// Reads, and prints what it means.
 pub(crate) fn run(args: &ExplainArgs) -> ExitCode {
-    let mut log = Log::new();
-    let (codes, files): (Vec<_>, Vec<_>) = args.files.iter().partition(|word| is_code(word));
-    for (n, code) in codes.iter().enumerate() {
-        let Some(text) = entry::of(&code.to_string_lossy()) else {
-            out::error_line(&format!("ofi explain: there is no code {}", code.display()));
+    let (words, files): (Vec<_>, Vec<_>) = args.files.iter().partition(|word| is_code(word));
+    let mut codes = Vec::new();
+    for word in words {
+        let Some(entry) = entry::of(&word.to_string_lossy()) else {
+            out::error_line(&format!("ofi explain: there is no code {}", word.display()));
             return ExitCode::from(USAGE);
         };
-        if n > 0 {
-            out::line("");
-        }
-        text.iter().for_each(|line| out::line(line));
+        codes.push(entry);
     }
-    if files.is_empty() {
-        return ExitCode::SUCCESS;
-    }
-    for file in files {
+    let mut log = Log::new();
+    for file in &files {
         if let Err(error) = log.read(file) {
             out::error_line(&format!("ofi explain: {}: {error}", file.display()));
             return ExitCode::from(USAGE);
         }
     }
+    log.gathered.settle();
     if args.json {
-        out::line(&format!("{:#}", log.json()));
+        let mut value = match files.is_empty() {
+            true => {
+                json!({"schema": SCHEMA, "tool": "ofi explain", "version": env!("CARGO_PKG_VERSION")})
+            }
+            false => log.json(),
+        };
+        value["codes"] = codes.iter().map(entry::Entry::json).collect();
+        out::line(&format!("{value:#}"));
     } else {
-        log.text().iter().for_each(|line| out::line(line));
+        for (n, code) in codes.iter().enumerate() {
+            if n > 0 {
+                out::line("");
+            }
+            code.text().iter().for_each(|line| out::line(line));
+        }
+        if !files.is_empty() {
+            log.text().iter().for_each(|line| out::line(line));
+        }
     }
-    ExitCode::from(log.verdict().1)
+    match files.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(log.verdict().1),
+    }
 }
 
 /// A code rather than a log: it is one, or looks like one and no file has that name.
@@ -81,6 +100,18 @@ fn is_code(word: &Path) -> bool {
     let text = word.to_string_lossy();
     let looks = text.to_ascii_uppercase().starts_with("OFI-");
     !word.exists() && (looks || entry::of(&text).is_some())
+}
+
+/// By what a file begins with: the format, and what reads it.
+fn compressed(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    const KINDS: [(&[u8], &str, &str); 4] = [
+        (&[0x1f, 0x8b], "gzip", "zcat"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstdcat"),
+        (&[0xfd, b'7', b'z', b'X', b'Z'], "xz", "xzcat"),
+        (b"BZh", "bzip2", "bzcat"),
+    ];
+    let found = KINDS.iter().find(|(magic, ..)| bytes.starts_with(magic));
+    found.map(|&(_, of, with)| (of, with))
 }
 
 struct Log {
@@ -105,16 +136,29 @@ impl Log {
         if file.as_os_str() == "-" {
             return self.take("standard input", io::stdin().lock());
         }
-        self.take(&file.to_string_lossy(), BufReader::new(File::open(file)?))
+        let mut from = BufReader::new(File::open(file)?);
+        if let Some((of, with)) = compressed(from.fill_buf()?) {
+            let text =
+                format!("it is compressed ({of}): {with} it, and give it to `ofi explain -`");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        self.take(&file.to_string_lossy(), from)
     }
 
     fn take(&mut self, name: &str, from: impl io::BufRead) -> io::Result<()> {
-        let mut number = 0;
+        let (mut number, mut time) = (0, None);
+        let file = (self.files, name);
         lines::each(from, |line| {
             number += 1;
             let small = line.to_ascii_lowercase();
-            self.facts.take(line, &small);
-            self.gathered.take((name, number), line, &small);
+            time = mark::time(line).or(time);
+            let told = self.facts.take(line, &small);
+            let line_at = At {
+                file,
+                line: number,
+                time,
+            };
+            self.gathered.take(line_at, (line, &small), told);
         })?;
         self.lines += number;
         Ok(())
@@ -129,33 +173,57 @@ impl Log {
     /// In a sentence, and as a status.
     fn verdict(&self) -> (String, u8) {
         let first = self.first();
-        let because = first
-            .map(|seen| format!(" because {}", seen.meaning.what))
-            .unwrap_or_default();
-        if self.facts.fell_back() {
+        let because = match first {
+            Some(seen) => format!(" because {}", seen.meaning.what),
+            None => "; why is not in it: run ofi doctor on that host".to_owned(),
+        };
+        if let Some(others) = self.facts.others() {
             let mixed = match self.facts.has_libfabric() {
                 true => "SOME RANKS ARE NOT USING LIBFABRIC",
-                false => "NOT USING LIBFABRIC: sockets were used",
+                false => "NOT USING LIBFABRIC",
             };
-            return (format!("{mixed}{because}"), FOUND);
+            return (format!("{mixed}: {others}{because}"), FOUND);
         }
         if let Some(first) = first {
             return (format!("it went wrong: {}", first.meaning.what), FOUND);
         }
-        match (self.facts.has_libfabric(), self.facts.known_lines) {
-            (true, _) => (
-                "libfabric was used, and nothing known went wrong".to_owned(),
-                0,
-            ),
-            (false, 0) => (
-                "there is nothing of NCCL, Neuron or their plugins in it".to_owned(),
-                USAGE,
-            ),
-            (false, _) => {
-                let text = "which network was used is not in it (NCCL_DEBUG=INFO says it); nothing known went wrong";
-                (text.to_owned(), 0)
-            }
+        let providers = self.facts.providers.join(", ");
+        let (efa, not_efa) = self.facts.providers_of_efa();
+        if efa > 0 && not_efa > 0 {
+            return (
+                format!("SOME RANKS ARE NOT USING EFA: providers {providers}"),
+                FOUND,
+            );
         }
+        let used = match (self.facts.has_libfabric(), not_efa) {
+            (true, 0) => "libfabric was used",
+            (true, _) => &*format!("libfabric was used, over {providers} and not over EFA"),
+            (false, _) => "which network was used is not in it (NCCL_DEBUG=INFO says it)",
+        };
+        let unknown = self.gathered.unknown.count;
+        if unknown > 0 {
+            let text =
+                format!("{used}; {unknown} lines warn of what is not known here: read the first");
+            return (text, FOUND);
+        }
+        if self.facts.known_lines == 0 {
+            let text = "there is nothing of NCCL, Neuron or their plugins in it";
+            return (text.to_owned(), USAGE);
+        }
+        let and = if self.facts.has_libfabric() {
+            ", and"
+        } else {
+            ";"
+        };
+        (format!("{used}{and} nothing known went wrong"), 0)
+    }
+
+    /// Whether causes stand in several logs of which one has no times.
+    fn is_order_unknown(&self) -> bool {
+        let causes = self.gathered.of(Kind::Cause);
+        let first = causes.first().map(|seen| &seen.file);
+        let is_several = causes.iter().any(|seen| Some(&seen.file) != first);
+        is_several && causes.iter().any(|seen| seen.time.is_none())
     }
 
     fn text(&self) -> Vec<String> {
@@ -203,9 +271,31 @@ impl Log {
         for seen in self.gathered.of(Kind::Note).iter().take(SHOWN) {
             text.extend(shown("note", seen));
         }
+        text.extend(self.unknown());
         text.push(String::new());
+        if self.is_order_unknown() {
+            text.push(
+                "some of these logs have no times: which cause was first of all is a guess"
+                    .to_owned(),
+            );
+        }
         text.push(format!("verdict: {}", self.verdict().0));
         text
+    }
+
+    fn unknown(&self) -> Vec<String> {
+        let unknown = &self.gathered.unknown;
+        if unknown.count == 0 {
+            return Vec::new();
+        }
+        let head = format!(
+            "not known here: {} lines that warn of something, of {} kinds",
+            unknown.count,
+            unknown.kinds()
+        );
+        let first = unknown.first.iter();
+        let first = first.map(|line| format!("    {}:{}: {}", line.file, line.line, line.text));
+        [String::new(), head].into_iter().chain(first).collect()
     }
 
     fn json(&self) -> Value {
@@ -228,6 +318,14 @@ impl Log {
             "causes": list(Kind::Cause),
             "consequences": list(Kind::Follow),
             "notes": list(Kind::Note),
+            "order_is_known": !self.is_order_unknown(),
+            "unknown": {
+                "lines": self.gathered.unknown.count,
+                "kinds": self.gathered.unknown.kinds(),
+                "first": self.gathered.unknown.first.iter().map(|line| {
+                    json!({"file": line.file, "line": line.line, "text": line.text})
+                }).collect::<Vec<_>>(),
+            },
         })
     }
 }

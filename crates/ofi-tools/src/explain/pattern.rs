@@ -9,6 +9,8 @@ const TABLE: &str = include_str!("data/known.csv");
 pub(super) enum Kind {
     /// Why it went wrong.
     Cause,
+    /// What a loader tried: a cause unless the same process has the network after all.
+    Attempt,
     /// What follows from something else.
     Follow,
     /// No fault.
@@ -35,6 +37,7 @@ impl Known {
         Some(Self {
             kind: match kind {
                 "cause" => Kind::Cause,
+                "attempt" => Kind::Attempt,
                 "follow" => Kind::Follow,
                 "note" => Kind::Note,
                 _ => return None,
@@ -53,14 +56,19 @@ impl Known {
 }
 
 fn has(line: &str, pattern: &str) -> bool {
+    let (pattern, is_end) = match pattern.strip_suffix('$') {
+        Some(pattern) => (pattern, true),
+        None => (pattern, false),
+    };
     let mut rest = line;
-    pattern.split('*').all(|part| match rest.find(part) {
+    let found = pattern.split('*').all(|part| match rest.find(part) {
         Some(at) => {
             rest = &rest[at + part.len()..];
             true
         }
         None => false,
-    })
+    });
+    found && (!is_end || rest.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -79,6 +87,7 @@ mod tests {
             "version `fabric_*' not found"
         ));
         assert!(has("any", "") && !has("", "a"));
+        assert!(has("x set to ", "set to$") && !has("x set to y", "set to$"));
     }
 
     #[test]

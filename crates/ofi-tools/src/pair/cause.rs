@@ -9,8 +9,16 @@ const TABLE: &str = include_str!("data/causes.csv");
 /// How far two hosts came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The control connection.
-    Meet,
+    /// The control connection: nobody came to the listener.
+    Nobody,
+    /// Nobody listens there.
+    Refused,
+    /// No answer from there.
+    Unreached,
+    /// The name has no address.
+    Name,
+    /// Whoever is there is no `ofi pair`, or says nothing.
+    Stranger,
     /// What both are.
     Agree,
     /// The transport of this host.
@@ -26,9 +34,29 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    const fn name(self) -> &'static str {
+    #[cfg(test)]
+    const ALL: [Self; 11] = [
+        Self::Nobody,
+        Self::Refused,
+        Self::Unreached,
+        Self::Name,
+        Self::Stranger,
+        Self::Agree,
+        Self::Start,
+        Self::Connect,
+        Self::Data,
+        Self::Bytes,
+        Self::Peer,
+    ];
+
+    /// The name of its rows.
+    const fn row(self) -> &'static str {
         match self {
-            Self::Meet => "meet",
+            Self::Nobody => "meet-nobody",
+            Self::Refused => "meet-refused",
+            Self::Unreached => "meet-unreached",
+            Self::Name => "meet-name",
+            Self::Stranger => "meet-stranger",
             Self::Agree => "agree",
             Self::Start => "start",
             Self::Connect => "connect",
@@ -41,7 +69,8 @@ impl Stage {
 
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        // How they did not meet is in the text that follows.
+        f.write_str(self.row().split('-').next().unwrap_or_default())
     }
 }
 
@@ -83,7 +112,7 @@ pub(super) fn ranked(failure: &Failure, place: &Place) -> Vec<String> {
     };
     let of = rows::<5>(TABLE).filter(|[stage, provider, at, ..]| {
         let is_provider = *provider == "any" || *provider == kind;
-        *stage == failure.stage.name() && is_provider && fits_place(at)
+        *stage == failure.stage.row() && is_provider && fits_place(at)
     });
     of.map(|[_, _, _, text, source]| format!("{text} [{source}]"))
         .collect()
@@ -96,7 +125,7 @@ mod tests {
 
     #[test]
     fn every_line_is_a_row_of_a_stage() {
-        let stages = ["meet", "agree", "start", "connect", "data", "bytes", "peer"];
+        let stages = Stage::ALL.map(Stage::row);
         let rows: Vec<[&str; 5]> = rows(TABLE).collect();
         assert_eq!(lines(TABLE).count(), rows.len());
         for [stage, provider, place, text, source] in rows {
@@ -109,6 +138,23 @@ mod tests {
                 "{text}"
             );
         }
+    }
+
+    /// What one side is told is about that side, and about how it failed.
+    #[test]
+    fn each_way_not_to_meet_has_causes_of_its_own() {
+        let first = |stage| {
+            let causes = ranked(&Failure::new(stage, ""), &Place::default());
+            causes.into_iter().next().unwrap_or_default()
+        };
+        let firsts = Stage::ALL.map(first);
+        assert!(firsts.iter().all(|cause| !cause.is_empty()), "{firsts:?}");
+        assert!(first(Stage::Refused).contains("start `ofi pair listen`"));
+        assert!(first(Stage::Nobody).contains("ofi pair connect"));
+        assert!(first(Stage::Name).contains("name"));
+        assert!(first(Stage::Stranger).contains("another program"));
+        assert!(first(Stage::Unreached).contains("firewall"));
+        assert_eq!(Stage::Name.to_string(), "meet");
     }
 
     #[test]

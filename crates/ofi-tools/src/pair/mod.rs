@@ -7,6 +7,7 @@
 //! ```
 
 mod cause;
+mod door;
 mod lane;
 mod measure;
 mod talk;
@@ -136,33 +137,40 @@ fn meet(role: &Role, wait: Duration, hello: &Hello) -> Result<(Talk, Hello, Side
     let bad = |e: String| Failure::new(Stage::Agree, format_args!("{BAD_ADDRESS}{e}"));
     match role {
         Role::Listen { addr } => {
-            let listener = TcpListener::bind(addr);
+            let listener = TcpListener::bind(with_port(addr));
             let listener = listener.map_err(|e| bad(format!("--addr {addr}: {e}")))?;
             let at = listener
                 .local_addr()
-                .map_err(|e| Failure::new(Stage::Meet, e))?;
-            let host = if at.ip().is_unspecified() {
-                hello.host.clone()
+                .map_err(|e| Failure::new(Stage::Nobody, e))?;
+            let there = if at.ip().is_unspecified() {
+                format!("{}:{}", hello.host, at.port())
             } else {
-                at.ip().to_string()
+                at.to_string()
             };
             out::error_line(&format!(
-                "ofi pair: listening at {at}; on the other host: ofi pair connect {host}:{}",
-                at.port()
+                "ofi pair: listening at {at}; on the other host: ofi pair connect {there}"
             ));
             let (talk, theirs) = Talk::accept(&listener, wait, hello)?;
             Ok((talk, theirs, Side::Listener))
         }
         Role::Connect { address } => {
-            let full = if address.contains(':') {
-                address.clone()
-            } else {
-                format!("{address}:{PORT}")
-            };
-            let address: Address = full.parse().map_err(bad)?;
+            let address: Address = with_port(address).parse().map_err(bad)?;
             let (talk, theirs) = Talk::connect(&address, wait, hello)?;
             Ok((talk, theirs, Side::Connector))
         }
+    }
+}
+
+/// An address with a port, ours where none is given. An address of IPv6 stands in brackets then: `::1` is one
+/// without a port.
+fn with_port(address: &str) -> String {
+    let is_whole = address.starts_with('[') || address.starts_with("unix:");
+    if !is_whole && address.matches(':').count() > 1 {
+        format!("[{address}]:{PORT}")
+    } else if !address.contains(':') || address.ends_with(']') {
+        format!("{address}:{PORT}")
+    } else {
+        address.to_owned()
     }
 }
 

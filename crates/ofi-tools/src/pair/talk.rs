@@ -2,13 +2,14 @@
 //! comes from whoever reaches the port, and is bounded and checked.
 
 use core::time::Duration;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use super::cause::{Failure, Stage};
+use super::door;
 use crate::coord::frame::{JSON, read_frame, write_frame};
 use crate::coord::stream::{Address, Stream};
 use crate::report::out;
@@ -18,11 +19,6 @@ const MAGIC: &str = "ofi-pair";
 /// Raised when what follows changes.
 const PROTOCOL: u32 = 1;
 const FRAME_MAX: usize = 64 << 10;
-/// How long a stranger may take to say who it is.
-const STRANGER: Duration = Duration::from_secs(3);
-const POLL: Duration = Duration::from_millis(20);
-/// Strangers that are told of.
-const TOLD: usize = 3;
 
 /// Who one side is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +75,42 @@ enum Frame {
 #[derive(Debug)]
 pub(super) struct Talk {
     stream: Stream,
+    /// How long a frame may take, in all.
+    limit: Duration,
+}
+
+/// A connection that what is done with it has until then.
+struct Until<'a> {
+    stream: &'a mut Stream,
+    then: Instant,
+}
+
+impl Until<'_> {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.then.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Until<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 impl Talk {
@@ -90,9 +122,8 @@ impl Talk {
     ) -> Result<(Self, Hello), Failure> {
         let waiting = || out::error_line(&format!("ofi pair: waiting for {address}"));
         let stream = Stream::connect(address, limit, waiting)
-            .map_err(|e| Failure::new(Stage::Meet, format_args!("{address}: {e}")))?;
-        let mut talk = Self { stream };
-        talk.bound(limit)?;
+            .map_err(|e| Failure::new(unmet(e.kind()), format_args!("{address}: {e}")))?;
+        let mut talk = Self { stream, limit };
         talk.send(&Frame::Hello(hello.clone()))?;
         let theirs = match talk.receive() {
             Ok(Frame::Hello(theirs)) => theirs,
@@ -108,7 +139,7 @@ impl Talk {
                     "whoever is at {address} does not answer as `ofi pair` does: {}",
                     e.what
                 );
-                return Err(Failure::new(Stage::Meet, what));
+                return Err(Failure::new(Stage::Stranger, what));
             }
         };
         check(&theirs)?;
@@ -121,72 +152,34 @@ impl Talk {
         limit: Duration,
         hello: &Hello,
     ) -> Result<(Self, Hello), Failure> {
-        let failed = |e: io::Error| Failure::new(Stage::Meet, e);
-        listener.set_nonblocking(true).map_err(failed)?;
-        let start = Instant::now();
-        let mut strangers = 0;
-        while start.elapsed() < limit {
-            let stream = match listener.accept() {
-                Ok((stream, _)) => stream,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    std::thread::sleep(POLL);
-                    continue;
-                }
-                Err(e) => return Err(failed(e)),
-            };
-            stream.set_nonblocking(false).map_err(failed)?;
-            let mut talk = Self {
-                stream: Stream::Tcp(stream),
-            };
-            match talk.greet(hello) {
-                Ok(theirs) => {
-                    talk.bound(limit)?;
-                    return Ok((talk, theirs));
-                }
-                Err(why) if why.stage == Stage::Agree => return Err(why),
-                Err(why) => {
-                    strangers += 1;
-                    if strangers <= TOLD {
-                        out::error_line(&format!(
-                            "ofi pair: a connection was turned away: {}",
-                            why.what
-                        ));
-                    }
-                }
-            }
-        }
-        let seconds = limit.as_secs_f64();
-        let what = format!("nobody came in {seconds} s ({strangers} strangers were turned away)");
-        Err(Failure::new(Stage::Meet, what))
-    }
-
-    /// The listener's part of the greeting.
-    fn greet(&mut self, hello: &Hello) -> Result<Hello, Failure> {
-        self.bound(STRANGER)?;
-        let Frame::Hello(theirs) = self.receive()? else {
-            return Err(Failure::new(Stage::Peer, "it does not say who it is"));
+        let is_one = |bytes: &[u8]| match serde_json::from_slice(bytes) {
+            Ok(Frame::Hello(theirs)) if theirs.magic == MAGIC => Ok(theirs),
+            Ok(Frame::Hello(_)) => Err("it is no `ofi pair`".to_owned()),
+            Ok(_) => Err("it does not say who it is".to_owned()),
+            Err(e) => Err(format!("garbage: {e}")),
         };
-        if theirs.magic != MAGIC {
-            return Err(Failure::new(Stage::Peer, "it is no `ofi pair`"));
-        }
-        self.send(&Frame::Hello(hello.clone()))?;
+        let (stream, theirs) = door::wait(listener, limit, FRAME_MAX, is_one)?;
+        let stream = Stream::Tcp(stream);
+        let mut talk = Self { stream, limit };
+        talk.send(&Frame::Hello(hello.clone()))?;
         check(&theirs)?;
-        Ok(theirs)
-    }
-
-    fn bound(&self, limit: Duration) -> Result<(), Failure> {
-        let set = self.stream.set_read_timeout(Some(limit));
-        let set = set.and_then(|()| self.stream.set_write_timeout(Some(limit)));
-        set.map_err(|e| Failure::new(Stage::Peer, e))
+        Ok((talk, theirs))
     }
 
     fn send(&mut self, frame: &Frame) -> Result<(), Failure> {
         let bytes = serde_json::to_vec(frame).map_err(|e| Failure::new(Stage::Peer, e))?;
-        write_frame(&mut self.stream, JSON, &bytes).map_err(|e| ended(&e))
+        write_frame(&mut self.until(), JSON, &bytes).map_err(|e| ended(&e))
+    }
+
+    fn until(&mut self) -> Until<'_> {
+        Until {
+            then: Instant::now() + self.limit,
+            stream: &mut self.stream,
+        }
     }
 
     fn receive(&mut self) -> Result<Frame, Failure> {
-        let (_, bytes) = read_frame(&mut self.stream, FRAME_MAX).map_err(|e| ended(&e))?;
+        let (_, bytes) = read_frame(&mut self.until(), FRAME_MAX).map_err(|e| ended(&e))?;
         serde_json::from_slice(&bytes)
             .map_err(|e| Failure::new(Stage::Peer, format_args!("garbage: {e}")))
     }
@@ -218,10 +211,20 @@ impl Talk {
     }
 }
 
+/// Why a connection was not made.
+const fn unmet(kind: io::ErrorKind) -> Stage {
+    match kind {
+        io::ErrorKind::ConnectionRefused => Stage::Refused,
+        // What `Stream::connect` says of a name.
+        io::ErrorKind::NotFound => Stage::Name,
+        _ => Stage::Unreached,
+    }
+}
+
 fn check(theirs: &Hello) -> Result<(), Failure> {
     if theirs.magic != MAGIC {
         return Err(Failure::new(
-            Stage::Meet,
+            Stage::Stranger,
             "whoever is there is no `ofi pair`",
         ));
     }

@@ -30,14 +30,11 @@ impl Block {
         Self::over(domain, region, access)
     }
 
-    /// Registers a region, every page of which is touched.
+    /// Registers a region.
     ///
     /// # Errors
     /// The registration failed.
     pub(crate) fn over(domain: &Domain, region: Region, access: Access) -> Result<Self, Fail> {
-        for page in (0..region.len()).step_by(4096) {
-            region.write(page, &[1]);
-        }
         let mut request = MrRequest::host(region.address(0, region.len()), region.len(), access);
         if !domain.info().provider_chooses_keys() {
             request.requested_key = domain.fresh_key();
@@ -51,8 +48,8 @@ impl Block {
         self.mr.key()
     }
 
-    pub(crate) fn address(&self, at: usize) -> *mut u8 {
-        self.region.address(at, 0)
+    pub(crate) fn address(&self) -> u64 {
+        self.region.address(0, 0) as u64
     }
 
     fn desc(&self) -> Desc {

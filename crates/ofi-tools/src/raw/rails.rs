@@ -18,6 +18,12 @@ const DATA_RECEIVES: usize = 128;
 /// Bytes of a control receive: it must hold any control message (protocol 2c.3).
 const CONTROL_BYTES: usize = 528;
 
+/// What memory of messages is for.
+const ALL: Access = Access::SEND
+    .union(Access::RECV)
+    .union(Access::WRITE)
+    .union(Access::REMOTE_WRITE);
+
 /// An endpoint with its peer.
 #[derive(Debug)]
 pub(crate) struct End {
@@ -64,8 +70,9 @@ pub(crate) struct Rail {
     pub(crate) data: End,
     pub(crate) control: End,
     pub(crate) cq: Cq,
-    /// What is sent and received into.
-    pub(crate) memory: Block,
+    /// What is sent from, and what is received into.
+    pub(crate) out: Block,
+    pub(crate) into: Block,
     /// Control messages, of which the bytes do not matter.
     pub(crate) notes: Block,
     pub(crate) inject_max: usize,
@@ -77,8 +84,13 @@ pub(crate) struct Rail {
 pub(crate) struct Card {
     data: Vec<u8>,
     control: Vec<u8>,
-    key: u64,
-    address: u64,
+}
+
+/// Where it may write: address and key.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) address: u64,
+    pub(crate) key: u64,
 }
 
 /// How a rail is opened.
@@ -86,8 +98,6 @@ pub(crate) struct Card {
 pub(crate) struct Sizes {
     /// Entries of the completion queue.
     pub(crate) queue: usize,
-    /// Where messages lie, the same for all rails.
-    pub(crate) memory: Region,
     /// Of how many rails it is one.
     pub(crate) rails: usize,
     /// Bytes of a data receive; 0: none are posted.
@@ -103,8 +113,7 @@ impl Rail {
         let fabric = Fabric::open(info)?;
         let domain = Domain::open(&fabric, info)?;
         let cq = Cq::open(&domain, sizes.queue)?;
-        let all = Access::SEND | Access::RECV | Access::WRITE | Access::REMOTE_WRITE;
-        let memory = Block::over(&domain, sizes.memory, all)?;
+        let (out, into) = (Block::new(&domain, 1, ALL)?, Block::new(&domain, 1, ALL)?);
         let notes = Block::new(&domain, CONTROL_BYTES, Access::SEND)?;
         let count = CONTROL_RECEIVES.div_ceil(sizes.rails).min(info.rx_size());
         let control = Self::end(info, (&domain, &cq), (count, CONTROL_BYTES))?;
@@ -119,7 +128,8 @@ impl Rail {
             data,
             control,
             cq,
-            memory,
+            out,
+            into,
             notes,
             inject_max: if injects { info.inject_size() } else { 0 },
             domain,
@@ -155,26 +165,33 @@ impl Rail {
     /// # Errors
     /// The name of an endpoint cannot be had.
     pub(crate) fn card(&self) -> Result<Card, FabricError> {
-        let virtual_addresses = self.domain.info().uses_virtual_addresses();
         Ok(Card {
             data: self.data.endpoint.name()?,
             control: self.control.endpoint.name()?,
-            key: self.memory.key(),
-            address: if virtual_addresses {
-                self.memory.address(0) as u64
-            } else {
-                0
-            },
         })
     }
 
-    /// Knows its peer from now on; address and key of the peer's memory.
+    /// Knows its peer from now on.
     ///
     /// # Errors
     /// The provider does not take the names.
-    pub(crate) fn meet(&mut self, card: &Card) -> Result<(u64, u64), FabricError> {
+    pub(crate) fn meet(&mut self, card: &Card) -> Result<(), FabricError> {
         self.data.peer = self.data.av.insert(&card.data)?;
         self.control.peer = self.control.av.insert(&card.control)?;
-        Ok((card.address, card.key))
+        Ok(())
+    }
+
+    /// Registers memory for messages, in place of what there was; where the peer may write.
+    ///
+    /// # Errors
+    /// The registration failed.
+    pub(crate) fn lay(&mut self, out: Region, into: Region) -> Result<Place, Fail> {
+        self.out = Block::over(&self.domain, out, ALL)?;
+        self.into = Block::over(&self.domain, into, ALL)?;
+        let is_virtual = self.domain.info().uses_virtual_addresses();
+        Ok(Place {
+            address: if is_virtual { self.into.address() } else { 0 },
+            key: self.into.key(),
+        })
     }
 }

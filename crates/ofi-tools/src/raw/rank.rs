@@ -7,6 +7,8 @@ use efa_fabric::FabricError;
 use ofi_net::log::NoLog;
 use ofi_net::params::{Flavour, parse};
 use ofi_net::{Config, Transport};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::plan::{EAGER_MAX, Wire};
 use super::wires::{Wires, stride};
@@ -32,7 +34,7 @@ pub(crate) fn work(link: &Link, plan: &Plan, wire: Wire) -> Result<Summary, Fail
     let device = plan.devices.first().copied().unwrap_or(0);
     let start = Instant::now();
     let mut rank = Rank {
-        wires: Wires::open(&transport, device, (wire, room(plan)))?,
+        wires: Wires::open(&transport, device, wire)?,
         link,
         plan,
         wire,
@@ -53,16 +55,6 @@ pub(crate) fn work(link: &Link, plan: &Plan, wire: Wire) -> Result<Summary, Fail
         memory_kib: peak_memory_kib(),
         ..Summary::default()
     })
-}
-
-/// Bytes of the largest window of any point.
-fn room(plan: &Plan) -> usize {
-    let modes = plan.modes.iter();
-    let points = modes.flat_map(|&mode| points(plan, mode));
-    points
-        .map(|(size, window)| stride(size) * window)
-        .max()
-        .unwrap_or(0)
 }
 
 /// Sizes and windows of a mode.
@@ -93,13 +85,28 @@ struct Rank<'r> {
 impl Rank<'_> {
     fn meet(&mut self) -> Result<(), Fail> {
         self.link.board.stage("meeting the peer");
-        let mine = serde_json::to_vec(&self.wires.cards()?);
-        let mine = mine.map_err(|e| ControlError::Broken(e.into()))?;
-        let all = self.link.gather(mine)?;
-        let theirs = all.get(1 - self.link.rank).map_or(&[][..], Vec::as_slice);
-        let cards: Vec<_> =
-            serde_json::from_slice(theirs).map_err(|e| ControlError::Broken(e.into()))?;
+        let cards = self.swap(&self.wires.cards()?)?;
         self.wires.meet(&cards)
+    }
+
+    /// What the peer says of each rail, for what this side says.
+    fn swap<T: Serialize + DeserializeOwned>(&self, mine: &[T]) -> Result<Vec<T>, Fail> {
+        let broken = |e: serde_json::Error| ControlError::Broken(e.into());
+        let all = self
+            .link
+            .gather(serde_json::to_vec(mine).map_err(broken)?)?;
+        let theirs = all.get(1 - self.link.rank).map_or(&[][..], Vec::as_slice);
+        Ok(serde_json::from_slice(theirs).map_err(broken)?)
+    }
+
+    /// Memory for a point, on both sides.
+    fn lay(&mut self, mode: Mode, (size, window): (usize, usize)) -> Result<(), Fail> {
+        let both = matches!(mode, Mode::Lat | Mode::Bidir);
+        let ways = (both || self.link.rank == 0, both || self.link.rank == 1);
+        let places = self.wires.lay(stride(size) * window, ways)?;
+        let places = self.swap(&places)?;
+        self.wires.aim(&places);
+        Ok(())
     }
 
     fn mode(&mut self, mode: Mode) -> Result<(), Fail> {
@@ -109,6 +116,7 @@ impl Rank<'_> {
             }
             let stage = format!("raw {} {size} B", mode.name());
             self.link.board.stage(stage);
+            self.lay(mode, (size, window))?;
             let iterations = match self.plan.iters {
                 Some(n) => n,
                 None => self.calibrate(mode, (size, window))?,

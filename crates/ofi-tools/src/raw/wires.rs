@@ -15,8 +15,8 @@ use ofi_sched::{Config, Policy as _, RailCount, Stripe, Threshold};
 
 use super::plan::{EAGER_MAX, Wire};
 use super::posts::{self, Contexts, Part};
-use super::rails::{Card, Rail, Sizes};
-use crate::abi::Region;
+use super::rails::{Card, Place, Rail, Sizes};
+use crate::abi::{Region, Regions};
 use crate::bench::Fail;
 
 /// Operations in flight, at most: 128 messages of four stripes, and as many control messages.
@@ -85,7 +85,10 @@ pub(crate) struct Wires {
     batch: [CqEntry; BATCH],
     wire: Wire,
     control_bytes: usize,
-    targets: [(u64, u64); MAX_RAILS],
+    targets: [Place; MAX_RAILS],
+    /// Memory that is laid now, and what was.
+    laid: Vec<Region>,
+    regions: Regions,
     /// The stripes of the next messages: those of a message do not depend on the one before but for
     /// their rails.
     policy: Threshold,
@@ -97,15 +100,11 @@ pub(crate) struct Wires {
 }
 
 impl Wires {
-    /// Opens the rails of device `device` as `transport` would; messages have at most `bytes`.
+    /// Opens the rails of device `device` as `transport` would.
     ///
     /// # Errors
     /// The call that failed.
-    pub(crate) fn open(
-        transport: &Transport,
-        device: usize,
-        (wire, bytes): (Wire, usize),
-    ) -> Result<Self, Fail> {
+    pub(crate) fn open(transport: &Transport, device: usize, wire: Wire) -> Result<Self, Fail> {
         let infos = transport.rails(device)?;
         if infos.is_empty() {
             return Err(Fail::NoRails { device });
@@ -113,7 +112,6 @@ impl Wires {
         let rails = infos.len().min(MAX_RAILS);
         let sizes = Sizes {
             queue: transport.config().cq_depth(),
-            memory: Region::map(bytes).map_err(|error| Fail::Memory { bytes, error })?,
             rails,
             data_receive: EAGER_MAX,
         };
@@ -136,7 +134,9 @@ impl Wires {
             batch: [CqEntry::EMPTY; BATCH],
             wire,
             control_bytes: 16 + width * usize::from(count),
-            targets: [(0, 0); MAX_RAILS],
+            targets: [Place::default(); MAX_RAILS],
+            laid: Vec::new(),
+            regions: Regions::default(),
             policy,
             next_control: 0,
             next_poll: 0,
@@ -186,10 +186,41 @@ impl Wires {
                 theirs: cards.len(),
             });
         }
-        for ((rail, card), target) in self.rails.iter_mut().zip(cards).zip(&mut self.targets) {
-            *target = rail.meet(card)?;
+        for (rail, card) in self.rails.iter_mut().zip(cards) {
+            rail.meet(card)?;
         }
         Ok(())
+    }
+
+    /// Registers `bytes` to send from, to receive into, or both, as a plugin's user does for each
+    /// communicator and direction; where the peer may write, by rail. Nothing is on its way.
+    ///
+    /// # Errors
+    /// No memory, or a registration failed.
+    pub(crate) fn lay(
+        &mut self,
+        bytes: usize,
+        (sends, receives): (bool, bool),
+    ) -> Result<Vec<Place>, Fail> {
+        for region in self.laid.drain(..) {
+            self.regions.give(region);
+        }
+        let mut take = |is_wanted: bool| {
+            let bytes = if is_wanted { bytes } else { 1 };
+            let region = self.regions.take(bytes);
+            region.map_err(|error| Fail::Memory { bytes, error })
+        };
+        let (out, into) = (take(sends)?, take(receives)?);
+        self.laid.extend([out, into]);
+        let rails = self.rails.iter_mut();
+        rails.map(|rail| rail.lay(out, into)).collect()
+    }
+
+    /// Writes there from now on.
+    pub(crate) fn aim(&mut self, places: &[Place]) {
+        for (target, place) in self.targets.iter_mut().zip(places) {
+            *target = *place;
+        }
     }
 
     /// Begins with these messages, sent and received.
@@ -295,7 +326,7 @@ impl Wires {
             let rail = &self.rails[usize::from(stripe.rail) % self.rails.len()];
             let place = self.send.place(self.send.posted);
             let part = Part {
-                block: &rail.memory,
+                block: &rail.out,
                 at: place + narrow(stripe.offset),
                 len: narrow(stripe.len),
             };
@@ -304,11 +335,11 @@ impl Wires {
             let posted = if self.wire == Wire::Eager {
                 posts::send_data(with, part, IMMEDIATE, peer)?
             } else {
-                let (base, key) = self.targets[usize::from(stripe.rail) % MAX_RAILS];
+                let theirs = self.targets[usize::from(stripe.rail) % MAX_RAILS];
                 let target = Target {
                     peer,
-                    addr: base + (place as u64) + stripe.offset,
-                    key,
+                    addr: theirs.address + (place as u64) + stripe.offset,
+                    key: theirs.key,
                 };
                 posts::write(with, part, IMMEDIATE, target)?
             };
@@ -392,7 +423,7 @@ impl Wires {
             rail.control.post_receive(index)?;
         } else if let Some(index) = rail.data.rx.find(context) {
             let place = self.recv.place(self.recv.operations);
-            rail.memory
+            rail.into
                 .take_from(place, &rail.data.rx, index, entry.len());
             self.recv.operations += 1;
             rail.data.post_receive(index)?;

@@ -1,11 +1,23 @@
 //! The only place that prints.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// A line on standard output. A closed pipe (`| head`) is no error of ours.
+/// Something of standard output was lost.
+static IS_CUT: AtomicBool = AtomicBool::new(false);
+
+/// A line on standard output. A closed pipe (`| head`) is no error of ours; a full disk is.
 pub(crate) fn line(text: &str) {
-    drop(writeln!(io::stdout().lock(), "{}", printable(text)));
+    let written = writeln!(io::stdout().lock(), "{}", printable(text));
+    if written.is_err_and(|error| error.kind() != io::ErrorKind::BrokenPipe) {
+        IS_CUT.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether something of standard output was lost.
+pub(crate) fn is_cut() -> bool {
+    IS_CUT.load(Ordering::Relaxed)
 }
 
 /// Takes away what stands on the terminal of standard output.

@@ -39,7 +39,7 @@ fn rail(rail: &Rail) -> Value {
     let hw: Map<String, Value> = rail
         .hw
         .iter()
-        .map(|hw| (hw.name.clone(), json!(hw.last.wrapping_sub(hw.base))))
+        .map(|hw| (hw.name.clone(), json!(hw.since())))
         .collect();
     json!({
         "device": rail.device,

@@ -66,12 +66,13 @@ fn files_in(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
         let is_one = name.starts_with("ofi-") && name.contains(".stats");
-        // Nobody waits for a pipe that has such a name.
-        if is_one && path.is_file() {
-            files.push(path);
+        // A link, a pipe or a directory of such a name is somebody else's.
+        if is_one && entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            files.push(entry.path());
         }
     }
     files.sort();

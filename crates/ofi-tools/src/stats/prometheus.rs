@@ -2,9 +2,11 @@
 //!
 //! Rails have the labels `device` (the NIC, as sysfs names it) and `port`, as the collectors for RDMA devices of
 //! `node_exporter` and of the EFA node exporter have them, so that both can be joined; `ofi_device` and `rail` say
-//! which part of which device it is for us.
+//! which part of which device it is for us. No series comes twice, whatever files say: a scraper would refuse all of
+//! them.
 
 use core::fmt::Write as _;
+use std::collections::HashSet;
 
 use ofi_trace::stats::{Comm, Rail, Total};
 
@@ -17,6 +19,8 @@ struct Family {
     kind: &'static str,
     help: String,
     samples: Vec<String>,
+    /// The labels of those.
+    known: HashSet<String>,
 }
 
 /// A number of a rail, its name and its meaning.
@@ -74,11 +78,13 @@ impl Family {
             kind,
             help,
             samples: Vec::new(),
+            known: HashSet::new(),
         }
     }
 
+    /// The first of a series counts: a file that names one thing twice is damaged.
     fn add(&mut self, labels: &[(&str, &str)], value: u64) {
-        let mut line = format!("{}{{", self.name);
+        let mut series = String::new();
         for (at, (label, text)) in labels.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             let text = text
@@ -86,9 +92,12 @@ impl Family {
                 .replace('"', "\\\"")
                 .replace('\n', "\\n");
             // Writing to a string does not fail.
-            let _infallible = write!(line, "{comma}{label}=\"{text}\"");
+            let _infallible = write!(series, "{comma}{label}=\"{text}\"");
         }
-        self.samples.push(format!("{line}}} {value}"));
+        let line = format!("{}{{{series}}} {value}", self.name);
+        if self.known.insert(series) {
+            self.samples.push(line);
+        }
     }
 
     fn lines(self) -> Vec<String> {
@@ -97,6 +106,7 @@ impl Family {
             kind,
             help,
             samples,
+            ..
         } = self;
         let head = [
             format!("# HELP {name} {help}"),
@@ -106,12 +116,15 @@ impl Family {
     }
 }
 
-/// What tells a process from others: two plugins can be in one.
-fn of_process(source: &Source) -> [(&'static str, String); 3] {
+/// What tells a process from others. Its file has the last word: a process can have two plugins and several
+/// lives, a number is that of a process on each host, and containers can have one host's name.
+fn of_process(source: &Source) -> [(&'static str, String); 5] {
     [
+        ("host", source.counted.host.clone()),
         ("pid", source.counted.pid.to_string()),
         ("plugin", source.plugin().to_owned()),
         ("protocol", source.protocol().to_owned()),
+        ("file", source.path.display().to_string()),
     ]
 }
 
@@ -207,8 +220,12 @@ fn hardware(sources: &[&Source]) -> Vec<Family> {
                     families.len() - 1
                 });
                 if let Some(family) = families.get_mut(at) {
-                    let labels = rail_labels(source, rail);
-                    family.add(&borrowed(&labels), hw.last.wrapping_sub(hw.base));
+                    let mut labels = rail_labels(source, rail);
+                    // Drivers may have `a-b` beside `a_b`.
+                    if !full.ends_with(&format!("hw_{}_total", hw.name)) {
+                        labels.push(("counter", hw.name.clone()));
+                    }
+                    family.add(&borrowed(&labels), hw.since());
                 }
             }
         }

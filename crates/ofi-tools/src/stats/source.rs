@@ -1,6 +1,6 @@
 //! A file of counters, and what else can be known of its process from here.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ impl Source {
     }
 
     fn open(path: &Path, root: &Path, here: &Here) -> Result<Option<Self>, String> {
-        let file = match File::open(path) {
+        let file = match ofi_net::shared::open_named(path) {
             Ok(file) => file,
             // Of a directory that was listed: its process, or a cleaner, was faster.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

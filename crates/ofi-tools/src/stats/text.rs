@@ -109,7 +109,7 @@ fn rails(rails: &[Rail]) -> Vec<String> {
             rail.errors
         ));
         let moved = rail.hw.iter().filter(|hw| hw.last != hw.base);
-        let moved = moved.map(|hw| format!("{} {}", hw.name, hw.last.wrapping_sub(hw.base)));
+        let moved = moved.map(|hw| format!("{} {}", hw.name, hw.since()));
         let moved: Vec<String> = moved.collect();
         if !moved.is_empty() {
             lines.push(format!("           the NIC itself: {}", moved.join(", ")));

@@ -24,6 +24,8 @@ pub(super) struct Host {
     pub(super) tree: Tree,
     /// NICs for collectives.
     pub(super) nics: Vec<Nic>,
+    /// Index of the NIC at an address.
+    by_place: BTreeMap<PciAddress, usize>,
     /// What is to be known of where it is from.
     pub(super) notes: Vec<String>,
 }
@@ -84,8 +86,13 @@ impl Host {
                 None => nic,
             }
         });
+        let nics: Vec<Nic> = nics.collect();
+        let places = nics.iter().zip(0..);
         Ok(Self {
-            nics: nics.collect(),
+            by_place: places
+                .filter_map(|(nic, at)| Some((nic.pci?, at)))
+                .collect(),
+            nics,
             notes: notes(from, &tree),
             name,
             tree,
@@ -94,7 +101,7 @@ impl Host {
 
     /// The NIC at an address.
     pub(super) fn nic(&self, address: PciAddress) -> Option<&Nic> {
-        self.nics.iter().find(|nic| nic.pci == Some(address))
+        self.nics.get(*self.by_place.get(&address)?)
     }
 }
 

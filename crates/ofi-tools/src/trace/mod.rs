@@ -1,32 +1,33 @@
-//! `ofi trace`: the wire traces of one or several processes as lines in the order of time.
+//! `ofi trace`: what went over the rails of one or several processes as lines in the order of time: all of it from
+//! wire traces, the last of it from state dumps.
 //!
 //! ```text
-//! files --> View (a file: names, operations) --> Line --> text | JSON | Chrome trace events
-//!               +--> what was never completed, totals
+//! files --> Source (a file, or a domain of a dump) --> View (names, operations) --> Line --> text | JSON | Chrome trace events
+//!                                                        +--> what was never completed, totals
+//! domain of a dump --> Recent: what it did last, for `ofi dump`
 //! ```
 
 mod chrome;
 mod line;
 mod message;
+mod recent;
+mod source;
 mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use ofi_trace::{Reader, Stamped, TraceError};
 
 use crate::report::out;
 use chrome::Chrome;
-use line::printable;
-use view::{View, lane_name};
-
-/// Operations that did not complete are listed up to so many a file.
-const OPEN_MAX: usize = 20;
+pub(crate) use recent::{Event, Recent, Step, recent};
+use source::{Source, next_in_time};
 
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// Files that `OFI_NCCL_TRACE_FILE` named; lines of several are put in the order of time
+    /// Files that `OFI_NCCL_TRACE_FILE` named, state dumps of processes with `OFI_NCCL_TRACE_RING`, or directories
+    /// of such; lines of several are put in the order of time
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// One JSON object a line, without the summary
@@ -41,38 +42,37 @@ pub(crate) struct TraceArgs {
     summary: bool,
 }
 
-/// Prints the traces; 1 if a file is damaged, 2 if one cannot be read or is no trace.
+/// Prints the records; 1 if a file is damaged, 2 if one cannot be read or has no records.
 pub(crate) fn run(args: &TraceArgs) -> ExitCode {
-    let mut bytes = Vec::new();
-    for file in &args.files {
-        match std::fs::read(file) {
-            Ok(read) => bytes.push(read),
-            Err(error) => {
-                out::error_line(&format!("ofi trace: {}: {error}", file.display()));
-                return ExitCode::from(2);
+    let contents = source::read(&args.files);
+    let opened = contents.as_ref().map_err(Clone::clone).and_then(|all| {
+        let opened = all.iter().map(Source::open);
+        opened.collect::<Result<Vec<_>, _>>()
+    });
+    match opened {
+        Ok(mut sources) => {
+            show(args, &mut sources);
+            let damaged: Vec<String> = sources.iter().filter_map(Source::damage).collect();
+            for what in &damaged {
+                out::error_line(&format!("ofi trace: {what}"));
             }
+            ExitCode::from(u8::from(!damaged.is_empty()))
+        }
+        Err(why) => {
+            out::error_line(&format!("ofi trace: {why}"));
+            ExitCode::from(2)
         }
     }
-    let mut sources = Vec::new();
-    for (file, bytes) in args.files.iter().zip(&bytes) {
-        match Source::open(file, bytes) {
-            Ok(source) => sources.push(source),
-            Err(error) => {
-                out::error_line(&format!("ofi trace: {}: {error}", file.display()));
-                return ExitCode::from(2);
-            }
-        }
-    }
-    let zero_ns = sources
-        .iter()
-        .map(|source| source.view.started_ns)
-        .min()
-        .unwrap_or(0);
+}
+
+fn show(args: &TraceArgs, sources: &mut [Source<'_>]) {
+    let started = sources.iter().map(|source| source.view.started_ns);
+    let zero_ns = started.min().unwrap_or(0);
     let mut chrome = Chrome::default();
     if args.chrome {
         out::line(Chrome::HEAD);
     }
-    while let Some(source) = next_in_time(&mut sources) {
+    while let Some(source) = next_in_time(sources) {
         let Some(stamped) = source.advance() else {
             continue;
         };
@@ -90,122 +90,7 @@ pub(crate) fn run(args: &TraceArgs) -> ExitCode {
     if args.chrome {
         out::line(&Chrome::tail());
     } else if !args.json {
-        for source in &sources {
-            source
-                .summary(zero_ns)
-                .iter()
-                .for_each(|line| out::line(line));
-        }
+        let lines = sources.iter().flat_map(|source| source.summary(zero_ns));
+        lines.for_each(|line| out::line(&line));
     }
-    let damaged = sources.iter().filter(|source| source.report_damage());
-    ExitCode::from(u8::from(damaged.count() > 0))
-}
-
-/// One file while it is read.
-struct Source<'a> {
-    file: &'a Path,
-    view: View,
-    reader: Reader<'a>,
-    next: Option<Stamped<'a>>,
-    damage: Option<TraceError>,
-}
-
-impl<'a> Source<'a> {
-    fn open(file: &'a Path, bytes: &'a [u8]) -> Result<Self, TraceError> {
-        let (header, reader) = Reader::open(bytes)?;
-        let mut source = Self {
-            file,
-            view: View::new(&header),
-            reader,
-            next: None,
-            damage: None,
-        };
-        source.advance();
-        Ok(source)
-    }
-
-    /// The record at hand; reads the one after it.
-    fn advance(&mut self) -> Option<Stamped<'a>> {
-        let next = match self.reader.next() {
-            Some(Ok(next)) => Some(next),
-            Some(Err(error)) => {
-                self.damage = Some(error);
-                None
-            }
-            None => None,
-        };
-        core::mem::replace(&mut self.next, next)
-    }
-
-    fn summary(&self, zero_ns: u64) -> Vec<String> {
-        let mut lines = vec![format!(
-            "== {} ({})",
-            printable(&self.view.who),
-            self.file.display()
-        )];
-        for (domain, lane, verb, total) in self.view.totals() {
-            let lane = lane_name(lane);
-            lines.push(format!(
-                "   d{domain} {lane:<5} {verb:<12} {:>9} {:>15} B",
-                total.count, total.bytes
-            ));
-        }
-        let open = self.view.open();
-        lines.push(format!(
-            "   operations that never completed: {}",
-            open.len()
-        ));
-        for open in open.iter().take(OPEN_MAX) {
-            let since = open.at_ns.saturating_sub(zero_ns);
-            lines.push(format!(
-                "      op={} d{} {} {} of {} B to {}, posted at {}.{:06}",
-                open.number,
-                open.domain,
-                lane_name(open.lane),
-                open.verb,
-                open.bytes,
-                open.peer,
-                since / 1_000_000_000,
-                since % 1_000_000_000 / 1000
-            ));
-        }
-        if let Some(more) = open.len().checked_sub(OPEN_MAX).filter(|&more| more > 0) {
-            lines.push(format!("      and {more} more"));
-        }
-        if self.reader.is_cut() {
-            lines.push(
-                "   the last record is cut off: the process was killed, or is running".to_owned(),
-            );
-        }
-        if self.reader.unknown() > 0 {
-            lines.push(format!(
-                "   {} records of kinds that this version does not know",
-                self.reader.unknown()
-            ));
-        }
-        lines
-    }
-
-    /// Says what is damaged; whether anything is.
-    fn report_damage(&self) -> bool {
-        let Some(error) = self.damage else {
-            return false;
-        };
-        out::error_line(&format!(
-            "ofi trace: {}: {error}; what follows is lost",
-            self.file.display()
-        ));
-        true
-    }
-}
-
-/// The file whose next record is the earliest.
-fn next_in_time<'s, 'a>(sources: &'s mut [Source<'a>]) -> Option<&'s mut Source<'a>> {
-    let with_next = sources.iter_mut().filter_map(|source| {
-        let time = source.view.time(source.next.as_ref()?);
-        Some((time, source))
-    });
-    with_next
-        .min_by_key(|(time, _)| *time)
-        .map(|(_, source)| source)
 }

@@ -11,6 +11,8 @@ pub(super) struct Made {
     /// `file:version` that it wants.
     pub(super) wants: Vec<(String, String)>,
     pub(super) runpath: Option<String>,
+    /// A library that it opens at run time: its name is among the strings.
+    pub(super) opens: Option<String>,
     /// It is a program: of a fixed place, or of any (PIE).
     pub(super) program: Option<Program>,
 }
@@ -45,6 +47,9 @@ impl Made {
         }
         if let Some(path) = &self.runpath {
             dynamic.push((29, strings.add(path)));
+        }
+        if let Some(name) = &self.opens {
+            strings.add(name);
         }
         if self.program == Some(Program::Pie) {
             dynamic.push((0x6fff_fffb, 0x0800_0001));

@@ -10,10 +10,10 @@
 //! no-accelerator               one NVIDIA accelerator less in sysfs
 //! verbs [N]                    device files of the NICs, or of the first N
 //! file PATH TEXT | link PATH TARGET | dir PATH | rm PATH | mode PATH OCTAL
-//! elf PATH [needs=a,b] [exports=a,b] [defines=a,b] [wants=file:version] [runpath=..] [machine=183] [cut=100] [program=pie]
+//! elf PATH [needs=a,b] [exports=a,b] [defines=a,b] [wants=file:version] [opens=name] [runpath=..] [machine=183] [cut=100] [program=pie]
 //! cache NAME=PATH              an entry of /etc/ld.so.cache
 //! ```
-//! In a TEXT `\n` is a new line.
+//! In a TEXT `\n` is a new line, and `\r` a return.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +34,11 @@ pub(super) struct Fixture {
     cache: Vec<(String, String)>,
 }
 
+/// In memory where there is room: a host is thousands of files, and a disk takes half a second for them.
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
 pub(super) fn hosts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/doctor/hosts")
 }
@@ -51,7 +56,7 @@ impl Fixture {
     /// Makes the host of a file.
     pub(super) fn make(file: &Path) -> Self {
         let mut host = Self {
-            dir: tempfile::tempdir().unwrap(),
+            dir: directory(),
             expect: Vec::new(),
             says: Vec::new(),
             args: Vec::new(),
@@ -111,7 +116,11 @@ impl Fixture {
             }
             "shape" => self.shape(first, second),
             "verbs" => self.verbs(rest.parse().unwrap_or(usize::MAX)),
-            "file" => fs::write(self.new_file(first), second.replace("\\n", "\n")).unwrap(),
+            "file" => fs::write(
+                self.new_file(first),
+                second.replace("\\n", "\n").replace("\\r", "\r"),
+            )
+            .unwrap(),
             "link" => symlink(second, self.new_file(first)).unwrap(),
             "dir" => fs::create_dir_all(self.new_file(first)).unwrap(),
             "rm" => self.remove(first),
@@ -209,6 +218,7 @@ impl Fixture {
                     let (file, version) = value.split_once(':').unwrap();
                     made.wants.push((file.to_owned(), version.to_owned()));
                 }
+                "opens" => made.opens = Some(value.to_owned()),
                 "runpath" => made.runpath = Some(value.to_owned()),
                 "machine" => made.machine = value.parse().unwrap(),
                 "program" => {

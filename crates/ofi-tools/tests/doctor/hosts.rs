@@ -51,7 +51,11 @@ fn judge(file: &Path) -> Result<(), String> {
         ));
     }
     let errors = findings.iter().filter(|f| f["severity"] == "error").count();
-    if errors > 1 {
+    // Broken in one way, or in two where the name says so.
+    let is_two = file
+        .file_stem()
+        .is_some_and(|name| name.to_string_lossy().starts_with("two-at-once"));
+    if errors > 1 + usize::from(is_two) {
         return Err(format!("{errors} errors"));
     }
     if json["ok"] != (errors == 0) || ran.status.code() != Some(i32::from(errors > 0)) {

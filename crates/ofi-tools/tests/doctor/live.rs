@@ -3,14 +3,21 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A plugin in C whose init does this.
+/// A plugin in C whose init does this, with the name of libfabric in its file.
 fn plugin(dir: &Path, init: &str) {
+    plugin_with(dir, init, "libfabric.so.1");
+}
+
+fn plugin_with(dir: &Path, init: &str, opens: &str) {
     let source = format!(
         "#include <stdlib.h>\n#include <unistd.h>\n#include <signal.h>\n\
+         const char opens[] = \"{opens}\"; static int count = 1, failing = 3; static char *name = \"mlx5_0\";\n\
          static int init(void *log) {{ (void)log; {init} }}\n\
-         static int devices(int *n) {{ *n = 1; return 0; }}\n\
+         static int devices(int *n) {{ *n = count; return 0; }}\n\
          static int other(void) {{ return 3; }}\n\
-         void *ncclNetPlugin_v6[22] = {{ \"made\", init, devices, other, other, other, other, other, other,\n\
+         struct properties {{ char *name, *path; unsigned long long guid; int support, speed, port; float latency; int comms, receives; }};\n\
+         static int properties(int n, struct properties *p) {{ p->name = name; p->support = p->comms = p->receives = 1; return failing; }}\n\
+         void *ncclNetPlugin_v6[22] = {{ \"made\", init, devices, properties, other, other, other, other, other,\n\
            other, other, other, other, other, other, other, other, other, other, other, other, other }};\n"
     );
     let file = dir.join("made.c");
@@ -70,6 +77,76 @@ fn nothing_is_loaded_when_not_asked() {
         text.contains("libnccl-net.so (by LD_LIBRARY_PATH), tables v6"),
         "{text}"
     );
+}
+
+#[test]
+fn a_plugin_that_starts_without_a_device_is_no_start() {
+    let dir = tempfile::tempdir().unwrap();
+    plugin(dir.path(), "count = 0; return 0;");
+    let ran = doctor(dir.path(), &[]);
+    let text = said(&ran);
+    assert_eq!(ran.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("OFI-D704") && text.contains("counted 0"),
+        "{text}"
+    );
+}
+
+/// As a prolog does it, which has nothing of the job's environment.
+#[test]
+fn a_file_is_all_of_the_environment_of_what_is_started() {
+    let dir = tempfile::tempdir().unwrap();
+    plugin(
+        dir.path(),
+        "return getenv(\"ASKED\") == 0 || getenv(\"LEAKED\") != 0;",
+    );
+    let file = dir.path().join("job.env");
+    let path = dir.path().display();
+    for (more, fails) in [("ASKED=1\n", false), ("", true)] {
+        std::fs::write(&file, format!("LD_LIBRARY_PATH={path}\n{more}")).unwrap();
+        let ran = Command::new(env!("CARGO_BIN_EXE_ofi"))
+            .args(["doctor", "--for", "nccl", "--env-file"])
+            .arg(&file)
+            .env("LEAKED", "1")
+            .env("NCCL_NET_PLUGIN", "none")
+            .env_remove("LD_LIBRARY_PATH")
+            .output()
+            .unwrap();
+        let text = said(&ran);
+        assert!(!text.contains("OFI-D101"), "{text}");
+        assert_eq!(text.contains("init returned 1"), fails, "{text}");
+    }
+}
+
+/// A look at a host with the variables of a job leaves nothing in the directories of that job: its tools would
+/// take what is there for processes of the job.
+#[test]
+fn a_look_leaves_no_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("of_the_job");
+    std::fs::create_dir(&out).unwrap();
+    let names = [
+        "OFI_NCCL_STATS_DIR",
+        "OFI_NCCL_DUMP_DIR",
+        "OFI_NCCL_TRACE_FILE",
+    ];
+    let is_set = names.map(|name| format!("getenv(\"{name}\")")).join(" || ");
+    // A plugin whose init succeeds where none of them is there.
+    plugin(dir.path(), &format!("return {is_set} ? 2 : 0;"));
+    let ran = Command::new(env!("CARGO_BIN_EXE_ofi"))
+        .args(["doctor", "--for", "nccl"])
+        .env("LD_LIBRARY_PATH", dir.path())
+        .env_remove("NCCL_NET_PLUGIN")
+        .env_remove("NCCL_NET")
+        .env("OFI_NCCL_EXCLUDE_TCP_IF", "")
+        .envs(names.map(|name| (name, out.join("made"))))
+        .output()
+        .unwrap();
+    let text = said(&ran);
+    // Its properties are no matter here.
+    assert!(text.contains("getProperties returned"), "{text}");
+    let left: Vec<_> = std::fs::read_dir(&out).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}: {text}");
 }
 
 /// A job whose collectives library brings one libfabric and whose plugin finds another.
@@ -168,6 +245,81 @@ fn a_running_process_is_looked_at() {
         text.contains("OFI-D504") && text.contains("did you mean OFI_NCCL_EAGER_MAX_SIZE"),
         "{text}"
     );
+}
+
+/// By its file, or by what it did when it was started.
+#[test]
+fn a_plugin_of_another_network_leaves_emulated_efas_unused() {
+    for opens in ["libibverbs.so.1", "libfabric.so.1"] {
+        let dir = tempfile::tempdir().unwrap();
+        plugin_with(dir.path(), "failing = 0; return 0;", opens);
+        let ran = Command::new(env!("CARGO_BIN_EXE_ofi"))
+            .args(["emu", "--shape", "c5n", "--provider", "/proc/self/exe"])
+            .arg(env!("CARGO_BIN_EXE_ofi"))
+            .args(["doctor", "--for", "nccl", "--nccl-version", "2.18.3"])
+            .env("LD_LIBRARY_PATH", dir.path())
+            .env_remove("NCCL_NET_PLUGIN")
+            .env_remove("NCCL_NET")
+            .env_remove("FI_PROVIDER")
+            .output()
+            .unwrap();
+        let text = said(&ran);
+        assert_eq!(ran.status.code(), Some(1), "{opens}: {text}");
+        assert_eq!(text.matches("error OFI-D115").count(), 1, "{opens}: {text}");
+        assert_eq!(
+            text.contains("started: \"made\""),
+            opens == "libfabric.so.1",
+            "{text}"
+        );
+        assert!(!text.contains("error OFI-D704"), "{opens}: {text}");
+    }
+}
+
+/// A plugin of libfabric that takes TCP where there are EFAs, with nothing in its settings that says so.
+#[test]
+fn a_plugin_on_other_devices_than_the_efas_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let libfabric = dir.path().join("libfabric.so.1");
+    let mut build = Command::new("cc");
+    let source = dir.path().join("empty.c");
+    std::fs::write(&source, "int x;\n").unwrap();
+    build
+        .args(["-shared", "-fPIC", "-o"])
+        .args([&libfabric, &source]);
+    assert!(build.status().unwrap().success());
+    let open = format!(
+        "extern void *dlopen(const char *, int); dlopen(\"{}\", 2);",
+        libfabric.display()
+    );
+    for (device, codes) in [("lo", 1), ("made_by_itself", 0)] {
+        plugin(
+            dir.path(),
+            &format!("{open} name = \"{device}\"; failing = 0; return 0;"),
+        );
+        let ran = Command::new(env!("CARGO_BIN_EXE_ofi"))
+            .args(["emu", "--shape", "c5n", "--provider", "/proc/self/exe"])
+            .arg(env!("CARGO_BIN_EXE_ofi"))
+            .args(["doctor", "--for", "nccl", "--nccl-version", "2.18.3"])
+            .env("LD_LIBRARY_PATH", dir.path())
+            .env_remove("NCCL_NET_PLUGIN")
+            .env_remove("NCCL_NET")
+            .env_remove("FI_PROVIDER")
+            .output()
+            .unwrap();
+        let text = said(&ran);
+        assert_eq!(
+            text.matches("error OFI-D705").count(),
+            codes,
+            "{device}: {text}"
+        );
+        if codes > 0 {
+            assert_eq!(ran.status.code(), Some(1), "{text}");
+            assert!(
+                text.contains("with: lo") && text.contains("likely: 1. "),
+                "{text}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -33,7 +33,10 @@ struct Listening {
 }
 
 fn listen(words: &[&str], env: &[(&str, &str)]) -> Listening {
-    let mut all = vec!["listen", "--addr", "127.0.0.1:0"];
+    let mut all = vec!["listen"];
+    if !words.contains(&"--addr") {
+        all.extend(["--addr", "127.0.0.1:0"]);
+    }
     all.extend(words);
     let mut child = pair(&all, env).spawn().unwrap();
     let mut errors = BufReader::new(child.stderr.take().unwrap());
@@ -176,6 +179,88 @@ fn nobody_and_silence_end_in_time() {
     let (status, text) = listen(&["--wait", "0.5"], &env).end();
     assert_eq!(status, Some(1), "{text}");
     assert!(text.contains("nobody came in 0.5 s"), "{text}");
+}
+
+/// Connections that say nothing, or one byte a second, keep nobody out; nor do they keep the listener beyond its time.
+#[test]
+fn idle_strangers_keep_nobody_out() {
+    let env = [("FI_PROVIDER", tcp())];
+    let listening = listen(&[], &env);
+    let mut idle: Vec<TcpStream> = (0..30)
+        .map(|_| TcpStream::connect(&listening.at).unwrap())
+        .collect();
+    for stranger in &mut idle {
+        stranger.write_all(&[9]).unwrap();
+    }
+    let ran = pair(&["connect", &listening.at, "--wait", "60"], &env)
+        .output()
+        .unwrap();
+    let (status, text) = listening.end();
+    assert_eq!(
+        (status, ran.status.code()),
+        (Some(0), Some(0)),
+        "{text}{}",
+        said(&ran)
+    );
+    // With those that still wait it ends when its time is over, not when theirs is.
+    let listening = listen(&["--wait", "1"], &env);
+    let began = std::time::Instant::now();
+    let slow: Vec<TcpStream> = (0..12)
+        .map(|_| TcpStream::connect(&listening.at).unwrap())
+        .collect();
+    let (status, text) = listening.end();
+    drop(slow);
+    assert_eq!(status, Some(1), "{text}");
+    // One after the other they would have had 36 seconds.
+    assert!(began.elapsed().as_secs() < 30, "{text}");
+    assert!(text.contains("nobody came in 1 s"), "{text}");
+}
+
+/// What is said about how two did not meet is about this side, and this way.
+#[test]
+fn the_causes_are_those_of_the_side_and_the_error() {
+    let env = [("FI_PROVIDER", tcp())];
+    let (_, text) = listen(&["--wait", "0.3"], &env).end();
+    assert!(
+        text.contains("likely 1: the other side was not started"),
+        "{text}"
+    );
+    assert!(!text.contains("nobody listens"), "{text}");
+    let words = ["connect", "no-such-host.invalid", "--wait", "0.3"];
+    let text = said(&pair(&words, &env).output().unwrap());
+    assert!(text.contains("likely 1: the name is not known"), "{text}");
+}
+
+/// Addresses of IPv6 are taken as people write them.
+#[test]
+fn addresses_of_ipv6_are_taken() {
+    if TcpListener::bind("[::1]:0").is_err() {
+        let skipped = "\nskipped: ofi pair over IPv6 (this machine has none)\n";
+        std::io::stderr().write_all(skipped.as_bytes()).unwrap();
+        return;
+    }
+    let env = [("FI_PROVIDER", tcp())];
+    for address in ["::1", "[::1]", "[::1]:9"] {
+        let text = said(
+            &pair(&["connect", address, "--wait", "0.3"], &env)
+                .output()
+                .unwrap(),
+        );
+        assert!(
+            text.contains("start `ofi pair listen`"),
+            "{address}: {text}"
+        );
+    }
+    let listening = listen(&["--addr", "[::1]:0"], &env);
+    assert!(listening.at.starts_with("[::1]:"), "{}", listening.at);
+    let ran = pair(&["connect", &listening.at], &env).output().unwrap();
+    let (status, text) = listening.end();
+    assert_eq!(
+        (status, ran.status.code()),
+        (Some(0), Some(0)),
+        "{text}{}",
+        said(&ran)
+    );
 }
 
 #[test]

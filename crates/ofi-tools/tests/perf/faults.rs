@@ -139,6 +139,15 @@ fn every_rank_closes_what_it_opened_however_the_run_ends() {
     assert_eq!((run.code, closed), (Some(1), 2), "{left:?} {run:#?}");
 }
 
+/// As that of a plugin which waits for what is under way, within its own bounds.
+#[test]
+fn a_close_that_takes_its_time_is_waited_for() {
+    let (run, left) = left_open("slowclose", &[]);
+    run.assert_says(1, &["isend returned 2", "message 9"]);
+    assert!(!run.stderr.contains("did not close"), "{run:#?}");
+    assert_eq!(left, ["0 0 0 0 1 "; 3], "{run:#?}");
+}
+
 #[test]
 fn a_close_that_never_returns_does_not_hold_up_the_end() {
     let start = Instant::now();
@@ -158,6 +167,10 @@ fn a_close_that_never_returns_does_not_hold_up_the_end() {
 fn a_stopped_rank_is_noticed_by_its_silence() {
     let parts = ["rank 1: no answer (stopped by SIGSTOP"];
     faulty("stop", &["--stall", "0.5"]).assert_says(3, &parts);
+}
+
+#[test]
+fn a_rank_that_stops_in_init_is_noticed_by_its_silence() {
     // Here every other rank is done and waits, so nobody is stuck.
     let parts = [
         "rank 1 has given no sign of life",
@@ -183,7 +196,12 @@ fn a_handle_too_long_for_v4_is_found() {
 
 #[test]
 fn what_cannot_be_loaded_is_said_with_what_to_try() {
-    let missing = |args: &[&str]| ran(bare(&[&["rate", "--sizes", "8"], args].concat()));
+    let missing = |args: &[&str]| {
+        let mut command = bare(&[&["rate", "--sizes", "8"], args].concat());
+        // Cargo puts its own directory there, which may have a plugin.
+        command.env_remove("LD_LIBRARY_PATH");
+        ran(command)
+    };
     missing(&["--plugin", "/nonexistent/libnccom-net.so"]).assert_says(1, &["cannot load", "ldd"]);
     let bare = missing(&["--plugin", "libnccom-net.so"]);
     bare.assert_says(1, &["cannot load", "LD_LIBRARY_PATH", "./libnccom-net.so"]);

@@ -14,6 +14,7 @@
  *   stuckinit init never returns
  *   stopinit  the process stops itself in init
  *   badclose  as error, and closing a communicator never returns
+ *   slowclose as error, and closing the first communicator takes 7 s
  *   warn      logs a warning through the logger at init
  *
  * LOOP_OPEN names a directory in which each process keeps a file, always up to date: what is open (communicators,
@@ -265,7 +266,7 @@ static int isend_size(void *comm, void *data, size_t len, int tag, void *mh, voi
 	if (rc || !*req)
 		return rc;
 	struct request *q = *req;
-	if (q->number == FAULTY && (is("error") || is("badclose")))
+	if (q->number == FAULTY && (is("error") || is("badclose") || is("slowclose")))
 		return SYSTEM;
 	if (q->number == FAULTY && is("crash"))
 		*(volatile int *)NULL = 1;
@@ -373,10 +374,13 @@ static int test(void *request, int *done, int *size)
 
 static int close_comm(void *comm)
 {
+	static int closed;
 	struct comm *c = comm;
 	if (is("badclose"))
 		for (;;)
 			pause();
+	if (is("slowclose") && !closed++)
+		sleep(7);
 	tally(LATE, c->regions);
 	tally(COMMS, -1);
 	close(c->fd);

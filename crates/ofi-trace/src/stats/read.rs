@@ -110,6 +110,18 @@ pub struct Hw {
     pub last: u64,
 }
 
+impl Hw {
+    /// What it has counted since the rail was opened. A value below the first one means that the NIC started
+    /// again meanwhile (its driver was loaded anew, it was reset), from 0: what it says now is all there is.
+    #[must_use]
+    pub const fn since(&self) -> u64 {
+        match self.last.checked_sub(self.base) {
+            Some(since) => since,
+            None => self.last,
+        }
+    }
+}
+
 /// Which way the messages of a communicator go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {

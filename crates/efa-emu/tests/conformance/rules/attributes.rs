@@ -1,6 +1,8 @@
 //! What the NICs say of themselves.
 
-use efa_fabric::sys::bindings as b;
+use core::ptr::null_mut;
+
+use efa_fabric::sys::{bindings as b, errno as e, ops};
 use efa_fabric::{Caps, Hints, Mode, MrMode, Progress, Threading, consts as c};
 
 use crate::run::Fabric;
@@ -138,4 +140,23 @@ pub(crate) fn names_and_vectors(actor: &Actor<'_>) {
     assert_eq!(again, peer, "places are used again");
     one.av.insert(&[7; 32]).expect_err("no address of an EFA");
     one.av.insert(&[0; 32]).expect_err("no address of an EFA");
+    each_address_has_its_result(&one, &name);
+}
+
+/// `FI_SYNC_ERR`: what became of each address; flags that nobody knows are refused.
+fn each_address_has_its_result(side: &Side, good: &[u8]) {
+    const SYNC_ERR: u64 = 1 << 58;
+    let three = [good, &[7; 32], good].concat();
+    let mut numbers = [0; 3];
+    let mut results = [77_i32; 3];
+    let mut insert = |flags, results: *mut i32| {
+        let (from, to) = (three.as_ptr().cast(), numbers.as_mut_ptr());
+        // SAFETY: three addresses of 32 bytes, room for three numbers and as many results.
+        unsafe { ops::fi_av_insert(side.av.as_raw(), from, 3, to, flags, results.cast()) }
+    };
+    assert_eq!(insert(SYNC_ERR, results.as_mut_ptr()), 2);
+    assert_eq!(results, [0, e::FI_EINVAL, 0]);
+    assert_eq!(insert(SYNC_ERR, null_mut()), -e::FI_EINVAL);
+    assert_eq!(insert(1 << 3, null_mut()), -e::FI_EBADFLAGS);
+    assert_eq!(insert(0, null_mut()), 2);
 }

@@ -122,7 +122,7 @@ pub(crate) fn reached_by_nics_alone(actor: &Actor<'_>) {
     assert_eq!(register(&side, &other).err(), Some(Errno::ENOSYS));
 }
 
-/// `EFA_EMU_LACKS=cuda,dmabuf`.
+/// `EFA_EMU_LACKS=cuda,dmabuf,write`.
 pub(crate) fn without_some(actor: &Actor<'_>) {
     let side = Side::new(actor.info());
     let fd = dmabuf();
@@ -139,4 +139,7 @@ pub(crate) fn without_some(actor: &Actor<'_>) {
     let setup = super::options::setup(actor);
     let asked = setup.set_bool(BoolOption::CudaApiPermitted, false);
     assert_eq!(asked, Ok(None), "no CUDA");
+    let emulated = |option| setup.get_bool(option);
+    assert_eq!(emulated(BoolOption::EfaEmulatedWrite), Ok(Some(true)));
+    assert_eq!(emulated(BoolOption::EfaEmulatedRead), Ok(Some(false)));
 }

@@ -10,16 +10,16 @@ use crate::run::Fabric;
 use crate::side::{Actor, Side, entry, hints, library};
 
 /// The parts of an entry.
-struct Parts<'a> {
-    info: &'a mut b::fi_info,
-    ep: &'a mut b::fi_ep_attr,
-    domain: &'a mut b::fi_domain_attr,
-    tx: &'a mut b::fi_tx_attr,
-    rx: &'a mut b::fi_rx_attr,
+pub(super) struct Parts<'a> {
+    pub(super) info: &'a mut b::fi_info,
+    pub(super) ep: &'a mut b::fi_ep_attr,
+    pub(super) domain: &'a mut b::fi_domain_attr,
+    pub(super) tx: &'a mut b::fi_tx_attr,
+    pub(super) rx: &'a mut b::fi_rx_attr,
 }
 
-/// Changes an entry.
-fn edit(entry: &InfoBuf, change: impl FnOnce(Parts<'_>)) {
+/// Looks at an entry, or changes it.
+pub(super) fn edit(entry: &InfoBuf, change: impl FnOnce(Parts<'_>)) {
     let raw = entry.as_raw();
     // SAFETY: an fi_info of its own, and nobody else looks at it meanwhile.
     let info = unsafe { &mut *raw };
@@ -141,6 +141,19 @@ pub(crate) fn hints_with_holes(actor: &Actor<'_>) {
         hints.fabric_attr = null_mut();
     });
     assert_eq!(nothing, [needed; 4]);
+    for side in [true, false] {
+        let ordered = found(actor, |hints| {
+            hints.domain_attr = null_mut();
+            if side {
+                // SAFETY: fi_getinfo(3): hints of fi_allocinfo have all attributes.
+                unsafe { (*hints.tx_attr).comp_order = 1 };
+            } else {
+                // SAFETY: as above.
+                unsafe { (*hints.rx_attr).comp_order = 1 };
+            }
+        });
+        assert!(ordered.is_empty(), "completions have no order");
+    }
     // Attributes that agree to nothing are no hole.
     assert!(found(actor, |_| {}).is_empty());
 }

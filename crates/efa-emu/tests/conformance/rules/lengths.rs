@@ -21,7 +21,11 @@ macro_rules! posted {
 
 /// One piece that ends behind the last address is refused by whatever takes pieces.
 pub(crate) fn lengths_of_one_piece(actor: &Actor<'_>) {
-    let pair = actor.pair(100);
+    let info = match actor.is_direct() {
+        true => actor.info(),
+        false => super::unexpected::tagged(),
+    };
+    let pair = actor.pair_of(Side::new(info), 100);
     let at: *mut c_void = pair.memory.ptr.cast();
     let desc = pair.memory.mr.desc().as_raw();
     let (ep, peer, context) = (pair.side.raw(), pair.target.peer.as_raw(), Side::context());

@@ -2,9 +2,11 @@
 
 mod access;
 mod attributes;
+mod counts;
 mod devices;
 mod ends;
 mod entries;
+mod faults;
 mod halts;
 mod lengths;
 mod messages;
@@ -30,6 +32,7 @@ pub(crate) const ALL: &[Rule] = rules! {
     attributes: what_the_entry_says what_the_nic_says hints_that_do_not_fit
         hints_choose_the_fabric names_and_vectors;
     entries: entries_that_were_not_given hints_with_holes;
+    counts: as_many_as_said no_more_than_asked only_what_was_asked;
     access: written_with_immediate written_in_silence read_back nothing_at_all
         bad_remote_keys bad_local_keys gone_behind_its_region no_regions strangers scattered large
         to_itself;
@@ -37,9 +40,9 @@ pub(crate) const ALL: &[Rule] = rules! {
     messages: received not_ready too_long_for_the_receive too_long_for_the_device
         injected_within_limits pieces_of_a_message lengths_without_end cancelled;
     lengths: lengths_of_one_piece lengths_among_others;
-    unexpected: kept_or_announced none_waits_for_another kept_and_too_long kept_within_bounds;
+    unexpected: kept_or_announced none_waits_for_another kept_and_too_long kept_within_bounds delivered;
     order: overtaken_but_complete doorbells;
-    queues: full_at_its_depth bounded completions_on_demand errors_have_words
+    queues: full_at_its_depth bounded bounded_as_one one_place_for_both_ends completions_on_demand errors_have_words
         what_is_refused;
     options: what_can_be_set what_can_be_switched;
     ends: flushed nobody_any_more deregistered_means_untouched closed_in_order;
@@ -48,9 +51,12 @@ pub(crate) const ALL: &[Rule] = rules! {
 
 /// Those that need a case of their own.
 pub(crate) const EXTRA: &[Rule] = rules! {
+    counts: one_of_each;
     devices: without_some;
     ends: dead_peer dies_in_the_middle;
-    halts: becomes_another_program stopped_anywhere;
-    order: a_fixed_program;
-    options: options_by_generation solicited_immediates;
+    faults: doubled doubled_error revoked_after_uses dies_at_the_post all_ends_with_the_nic
+        late_errors given_back one_of_several;
+    halts: becomes_another_program stopped_anywhere stopped_under_way stopped_before;
+    order: a_fixed_program completed_before_it_shows;
+    options: options_by_generation solicited_immediates without_device_rdma;
 };

@@ -25,14 +25,16 @@ pub(crate) fn what_can_be_set(actor: &Actor<'_>) {
     assert_eq!(setup.get_size(SizeOption::InjectRmaSize), Ok(Some(32)));
     let inject = if actor.is_direct() { 32 } else { 4096 };
     assert_eq!(setup.get_size(SizeOption::InjectMsgSize), Ok(Some(inject)));
-    assert_eq!(setup.get_size(SizeOption::EfaRnrRetry), Ok(Some(7)));
+    // After those the software of `efa` takes over, for ever; 7 is for ever itself.
+    let retries = if actor.is_direct() { 7 } else { 3 };
+    assert_eq!(setup.get_size(SizeOption::EfaRnrRetry), Ok(Some(retries)));
     assert_eq!(setup.set_size(SizeOption::MaxMsgSize, 4096), Ok(Some(())));
     assert_eq!(setup.get_size(SizeOption::MaxMsgSize), Ok(Some(4096)));
     assert_eq!(setup.set_size(SizeOption::InjectRmaSize, 33), Ok(None));
     assert_eq!(setup.get_size(SizeOption::MinMultiRecv), Ok(None));
     // Answered as long as it is open.
     let side = Side::new(actor.info());
-    assert_eq!(side.ep.get_size(SizeOption::EfaRnrRetry), Ok(Some(7)));
+    assert_eq!(side.ep.get_size(SizeOption::EfaRnrRetry), Ok(Some(retries)));
 }
 
 pub(crate) fn what_can_be_switched(actor: &Actor<'_>) {
@@ -53,10 +55,44 @@ pub(crate) fn what_can_be_switched(actor: &Actor<'_>) {
         "bytes land in any order"
     );
     assert_eq!(setup.set_bool(in_order, false), Ok(Some(())));
+    device_rdma(actor, &setup);
     let unsolicited = BoolOption::EfaUseUnsolicitedWriteRecv;
     assert_eq!(setup.get_bool(unsolicited), Ok(Some(true)));
     assert_eq!(setup.set_bool(unsolicited, false), Ok(Some(())));
     assert_eq!(setup.get_bool(unsolicited), Ok(Some(false)));
+}
+
+/// Software makes reads and writes of messages where it is told to, and where there is any: then it says so.
+fn device_rdma(actor: &Actor<'_>, setup: &EndpointSetup) {
+    let emulated = [BoolOption::EfaEmulatedRead, BoolOption::EfaEmulatedWrite];
+    let device = BoolOption::EfaUseDeviceRdma;
+    let says = || emulated.map(|option| setup.get_bool(option));
+    assert_eq!(setup.get_bool(device), Ok(None), "to be set only");
+    if actor.is_direct() {
+        assert_eq!(setup.set_bool(device, false), Ok(None));
+    } else {
+        assert_eq!(setup.set_bool(device, false), Ok(Some(())));
+        assert_eq!(says(), [const { Ok(Some(true)) }; 2]);
+    }
+    assert_eq!(setup.set_bool(device, true), Ok(Some(())));
+    assert_eq!(says(), [const { Ok(Some(false)) }; 2]);
+}
+
+/// Where the environment says that the device's are not to be used, no option need.
+pub(crate) fn without_device_rdma(actor: &Actor<'_>) {
+    let setup = setup(actor);
+    for option in [BoolOption::EfaEmulatedRead, BoolOption::EfaEmulatedWrite] {
+        assert_eq!(setup.get_bool(option), Ok(Some(!actor.is_direct())));
+    }
+    let pair = actor.pair(64);
+    if actor.side == 0 {
+        // They work all the same.
+        pair.side.write(pair.memory.source(8), Some(5), pair.target);
+        pair.side.one().done();
+    } else {
+        assert_eq!(pair.side.one().done().data(), 5);
+    }
+    actor.link.meet();
 }
 
 /// Each option since its libfabric.

@@ -105,6 +105,26 @@ pub(crate) fn doorbells(actor: &Actor<'_>) {
     actor.link.meet();
 }
 
+/// Where completions at the target are late: that of the initiator is there before, so nothing about the
+/// target follows from it.
+pub(crate) fn completed_before_it_shows(actor: &Actor<'_>) {
+    let pair = actor.pair(64);
+    if actor.side == 0 {
+        pair.memory.fill(3);
+        pair.side
+            .write(pair.memory.source(64), Some(5), pair.target);
+        pair.side.one().done();
+        actor.link.meet();
+    } else {
+        actor.link.meet();
+        // The bytes are there, and are not told of yet.
+        assert!(pair.memory.has(0..64, 3));
+        assert!(pair.side.poll().is_empty());
+        assert_eq!(pair.side.one().done().data(), 5);
+    }
+    actor.link.meet();
+}
+
 /// As many posts of each kind each time, in an order that follows from when completions come: what the plan
 /// says of them is to be the same.
 pub(crate) fn a_fixed_program(actor: &Actor<'_>) {

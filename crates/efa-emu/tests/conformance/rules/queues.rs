@@ -1,9 +1,12 @@
 //! Queues: how much they hold, and what they tell.
 
 use efa_fabric::sys::{bindings as b, consts as c, errno as e, ops};
-use efa_fabric::{Av, Cq, CqBind, Domain, Endpoint, Fabric, PeerAddr, PostFlags, Posted, Target};
+use efa_fabric::{
+    Av, CompletionFlags, Cq, CqBind, CqEntry, CqPoll, Domain, Endpoint, Fabric, PeerAddr,
+    PostFlags, Posted, Target,
+};
 
-use crate::side::{Actor, Event, Memory, Side, strerror};
+use crate::side::{Actor, DEADLINE, Event, Memory, Side, strerror};
 
 /// EAGAIN at the depths that the entry tells, and no sooner.
 pub(crate) fn full_at_its_depth(actor: &Actor<'_>) {
@@ -51,7 +54,8 @@ pub(crate) fn full_at_its_depth(actor: &Actor<'_>) {
 
 /// A queue holds what it was opened for, and loses none of what is more: who fills it waits.
 pub(crate) fn bounded(actor: &Actor<'_>) {
-    for entries in [8, 1000, 8192] {
+    // The last is more than waits in shared memory.
+    for entries in [8, 1000, 9000] {
         bounded_by(actor, entries);
     }
 }
@@ -89,6 +93,144 @@ fn bounded_by(actor: &Actor<'_>, entries: usize) {
         assert!(data.into_iter().eq(0..all as u64));
     }
     actor.link.meet();
+}
+
+/// The bound is one of the queue (fi_cq(3): its size): of all endpoints that are bound to it, and of all that
+/// it tells together.
+pub(crate) fn bounded_as_one(actor: &Actor<'_>) {
+    const ENTRIES: usize = 16;
+    const OWN: usize = 6;
+    const EACH: usize = 20;
+    // One side has a small queue for two endpoints.
+    let size = if actor.side == 0 { 4096 } else { ENTRIES };
+    let sides = two_endpoints(actor, size);
+    let memory = Memory::new(&sides[0].domain, 64);
+    let targets = [0, 1].map(|i| actor.introduce(&sides[i], &memory));
+    let [written, told] = &sides;
+    if actor.side == 0 {
+        actor.link.meet();
+        for data in 0..EACH as u64 {
+            written.write(memory.source(8), Some(data), targets[0]);
+            told.send(memory.source(8), targets[1].peer);
+        }
+        // As many as there are places, but for those that the other side has for itself.
+        let mut told = written.wait(ENTRIES - OWN).len();
+        let mut quiet = 0;
+        while quiet < 2000 {
+            let events = written.poll();
+            quiet = if events.is_empty() { quiet + 1 } else { 0 };
+            told += events.into_iter().map(Event::done).count();
+        }
+        assert!(told <= ENTRIES, "{told}");
+        actor.link.meet();
+        written.wait(2 * EACH - told);
+    } else {
+        for _ in 0..EACH {
+            told.recv(memory.sink(0, 8));
+        }
+        let room = Memory::new(&written.domain, 64);
+        let own = Target {
+            peer: written
+                .av
+                .insert(&written.ep.name().expect("name"))
+                .expect("insert"),
+            addr: room.addr(),
+            key: room.mr.key(),
+        };
+        memory.fill(1);
+        for i in 0..OWN {
+            let addr = room.addr() + 8 * i as u64;
+            written.write(memory.source(8), None, Target { addr, ..own });
+        }
+        // It happens though nobody reads.
+        let start = std::time::Instant::now();
+        while !(0..OWN).all(|i| room.has(8 * i..8 * i + 8, 1)) {
+            assert!(start.elapsed() < DEADLINE, "nothing happens by itself");
+            std::thread::yield_now();
+        }
+        actor.link.meet();
+        actor.link.meet();
+        let mut all = [CqEntry::EMPTY; 4 * ENTRIES];
+        let first = written.cq.read_batch(&mut all).expect("a queue");
+        assert_eq!(first, CqPoll::Entries(ENTRIES));
+        let more = written.wait(OWN + 2 * EACH - ENTRIES);
+        let more = more.into_iter().map(Event::done);
+        let all = all[..ENTRIES].iter().copied().chain(more);
+        assert_eq!(kinds(all), [OWN, EACH, EACH]);
+    }
+    actor.link.meet();
+}
+
+/// A queue of one entry tells of both ends of an operation to itself, one after the other.
+pub(crate) fn one_place_for_both_ends(actor: &Actor<'_>) {
+    let side = Side::with(actor.info(), 1, |_| {});
+    let memory = Memory::new(&side.domain, 64);
+    let own = Target {
+        peer: side
+            .av
+            .insert(&side.ep.name().expect("name"))
+            .expect("insert"),
+        addr: memory.addr(),
+        key: memory.mr.key(),
+    };
+    for _ in 0..20 {
+        side.write(memory.source(8), Some(1), own);
+    }
+    let entries = side.wait(40).into_iter().map(Event::done);
+    assert_eq!(kinds(entries), [20, 20, 0]);
+    // What is over when its endpoint closes is told as it went, and nothing is lost.
+    for _ in 0..4 {
+        side.write(memory.source(8), None, own);
+    }
+    let Side { ep, cq, .. } = side;
+    ep.close().expect("close");
+    let mut all = [CqEntry::EMPTY; 8];
+    let mut ended = 0;
+    while ended < 4 {
+        match cq.read_batch(&mut all).expect("a queue") {
+            CqPoll::Entries(count) => ended += count,
+            CqPoll::ErrorAvailable => ended += cq.read_error().expect("a queue").iter().count(),
+            CqPoll::Empty => panic!("{ended} of 4"),
+        }
+    }
+    actor.link.meet();
+}
+
+/// Endpoints that share a queue of so many entries, and a vector.
+fn two_endpoints(actor: &Actor<'_>, entries: usize) -> [Side; 2] {
+    let info = actor.info();
+    let fabric = Fabric::open(&info).expect("fabric");
+    let domain = Domain::open(&fabric, &info).expect("domain");
+    let av = Av::open(&domain).expect("vector");
+    let cq = Cq::open(&domain, entries).expect("queue");
+    [(); 2].map(|()| {
+        let mut setup = Endpoint::open(&domain, &info).expect("endpoint");
+        let both = CqBind::TRANSMIT | CqBind::RECV;
+        setup.bind_cq(&cq, both).expect("bind");
+        setup.bind_av(&av).expect("bind");
+        Side {
+            ep: setup.enable().expect("enable"),
+            cq: cq.clone(),
+            av: av.clone(),
+            domain: domain.clone(),
+            info: actor.info(),
+        }
+    })
+}
+
+/// How many are own writes, writes of others, and messages.
+fn kinds(entries: impl Iterator<Item = CqEntry>) -> [usize; 3] {
+    let mut seen = [0; 3];
+    for entry in entries {
+        let kinds = [
+            CompletionFlags::WRITE,
+            CompletionFlags::REMOTE_WRITE,
+            CompletionFlags::RECV,
+        ];
+        let kind = kinds.iter().position(|kind| entry.flags().contains(*kind));
+        seen[kind.expect("one of these")] += 1;
+    }
+    seen
 }
 
 /// Bound for completions on demand, only those that are asked for are told, and errors.

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use efa_fabric::sys::{consts as c, errno as e, ops};
-use efa_fabric::{Caps, CompletionFlags, Hints, InfoBuf};
+use efa_fabric::{Caps, CompletionFlags, Hints, InfoBuf, PostFlags, Posted};
 
 use crate::run::Fabric;
 use crate::side::{Actor, Pair, Side, entry, modes};
@@ -12,7 +12,7 @@ use crate::side::{Actor, Pair, Side, entry, modes};
 const LONG: usize = 100_000;
 
 /// The entry with tagged messages.
-fn tagged() -> InfoBuf {
+pub(super) fn tagged() -> InfoBuf {
     let hints = Hints::rdm(Caps::MSG | Caps::RMA | Caps::TAGGED)
         .provider(c"efa")
         .mr_mode(modes());
@@ -170,4 +170,39 @@ pub(crate) fn kept_within_bounds(actor: &Actor<'_>) {
         }
     }
     actor.link.meet();
+}
+
+/// Where the sender wants to know that it is delivered (FI_DELIVERY_COMPLETE), a message of any length, by
+/// value or not, completes with its receive and no sooner.
+pub(crate) fn delivered(actor: &Actor<'_>) {
+    let pair = actor.pair(LONG);
+    let (done, value) = (PostFlags::DELIVERY_COMPLETE, PostFlags::INJECT);
+    for (len, flags) in [(0, done), (64, done), (64, done | value), (8192, done)] {
+        // The device of efa-direct has its own lengths.
+        let len = if actor.is_direct() {
+            len.min(4096)
+        } else {
+            len
+        };
+        let sizes = actor.is_direct() && flags.contains(value);
+        let len = if sizes { len.min(32) } else { len };
+        if actor.side == 0 {
+            let (source, context) = (pair.memory.source(len), Side::context());
+            let flags = flags | PostFlags::COMPLETION;
+            // SAFETY: memory and context are never freed.
+            let posted = unsafe {
+                let to = pair.target.peer;
+                pair.side.ep.post_sendmsg(source, 0, to, context, flags)
+            };
+            assert_eq!(posted, Ok(Posted::Accepted), "{len} {flags:?}");
+            pair.side.silent();
+            actor.link.meet();
+            assert_eq!(pair.side.one().done().context(), context, "{len}");
+        } else {
+            actor.link.meet();
+            pair.side.recv(pair.memory.sink(0, len));
+            assert_eq!(pair.side.one().done().len(), len);
+        }
+        actor.link.meet();
+    }
 }

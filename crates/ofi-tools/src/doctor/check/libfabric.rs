@@ -3,6 +3,8 @@
 use super::plugin::{fault_words, needs};
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
+use crate::doctor::facts::fabric::Bounds;
+use crate::doctor::facts::libraries::LIBFABRIC_PATH;
 use crate::doctor::facts::version::Version;
 use crate::doctor::finding::Finding;
 
@@ -15,7 +17,7 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
         &host.libraries.libfabric_unmet,
         (Code::LibfabricNeeds, Code::LibfabricVersionMissing),
     ));
-    found.extend(two_copies(&host.process.libfabrics));
+    found.extend(two_copies(host, &host.process.libfabrics));
     found.extend(shut_out(host));
     if host.devices.has_efa() {
         found.extend(for_efa(host));
@@ -26,10 +28,9 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
 fn missing_or_damaged(host: &Host) -> Vec<Finding> {
     let search = &host.libraries.libfabric;
     let Some(library) = &search.found else {
-        let named = ["OFI_NCCL_LIBFABRIC_PATH", "OFI_LIBFABRIC_PATH"];
-        let named = named
+        let named = LIBFABRIC_PATH
             .into_iter()
-            .find(|name| host.settings.filled(name).is_some());
+            .find(|name| host.settings.filled(name).is_some() && !host.libraries.is_linked);
         let looked = format!(
             "{} is in none of: {}",
             search.name,
@@ -48,9 +49,27 @@ fn missing_or_damaged(host: &Host) -> Vec<Finding> {
 }
 
 /// Files of libfabric in one process, of which there should be one.
-pub(super) fn two_copies(copies: &[String]) -> Option<Finding> {
+pub(super) fn two_copies(host: &Host, copies: &[String]) -> Option<Finding> {
     let lines = copies.iter().map(|path| format!("mapped: {path}"));
-    (copies.len() > 1).then(|| Finding::new(Code::TwoLibfabrics, lines))
+    (copies.len() > 1).then(|| {
+        let finding = Finding::new(Code::TwoLibfabrics, lines);
+        match host.libraries.is_linked {
+            true => finding.with_fix(
+                "make both users load one copy: remove the bundled one, or put the directory of the other first in LD_LIBRARY_PATH",
+            ),
+            false => finding,
+        }
+    })
+}
+
+/// With the remedy for a libfabric that will not do. A plugin that is linked with it reads no variable of ours.
+fn other_libfabric(host: &Host, finding: Finding) -> Finding {
+    match host.libraries.is_linked {
+        true => finding.with_fix(
+            "use the EFA installer's libfabric: LD_LIBRARY_PATH=/opt/amazon/efa/lib:$LD_LIBRARY_PATH (the plugin is linked with libfabric, so that no other variable chooses it)",
+        ),
+        false => finding,
+    }
 }
 
 fn for_efa(host: &Host) -> Vec<Finding> {
@@ -60,26 +79,41 @@ fn for_efa(host: &Host) -> Vec<Finding> {
         let at = format!("{} (by {})", library.path.display(), library.via);
         if !host.libraries.has_efa_provider {
             let what = "neither linked with libefa.so.1 nor with libefa-fi.so beside it";
-            found.push(Finding::new(
-                Code::NoEfaProvider,
-                [at.clone(), what.to_owned()],
-            ));
+            let finding = Finding::new(Code::NoEfaProvider, [at.clone(), what.to_owned()]);
+            found.push(other_libfabric(host, finding));
         }
-        let is_checked = !host.settings.is_on("OFI_NCCL_DISABLE_EFA_VERSION_CHECK");
-        let old = host
-            .packages
-            .libfabric
-            .filter(|version| *version < EFA_NEEDS && is_checked);
-        if let Some(version) = old {
-            found.push(Finding::new(
-                Code::LibfabricTooOld,
-                [format!("version {version}: {at}")],
-            ));
-        }
+        found.extend(age(host, at));
     }
     found.extend(filtered(host));
     found.extend(named_nics(host));
     found
+}
+
+/// Is it new enough? What its file cannot be counts against what a package says of it, and where nobody
+/// says, it is not taken for granted.
+fn age(host: &Host, at: String) -> Option<Finding> {
+    if host.settings.is_on("OFI_NCCL_DISABLE_EFA_VERSION_CHECK") {
+        return None;
+    }
+    let packages = &host.packages;
+    let bounds = packages.libfabric_bounds.as_ref();
+    let shown = bounds.map(Bounds::show);
+    let is_older =
+        bounds.is_some_and(|bounds| bounds.until.is_some_and(|until| until <= EFA_NEEDS));
+    let is_newer = bounds.is_some_and(|bounds| bounds.from.is_some_and(|from| from >= EFA_NEEDS));
+    let (code, line) = match packages.libfabric {
+        Some(version) if version < EFA_NEEDS => {
+            (Code::LibfabricTooOld, format!("version {version}: {at}"))
+        }
+        _ if is_older => (Code::LibfabricTooOld, at),
+        None if !is_newer => (Code::LibfabricAgeUnknown, at),
+        _ => return None,
+    };
+    let symbols = match shown {
+        Some(shown) => format!("its symbols: {shown}"),
+        None => "its symbols have no versions".to_owned(),
+    };
+    Some(other_libfabric(host, Finding::new(code, [line, symbols])))
 }
 
 /// libfabric's filter keeps EFA out.

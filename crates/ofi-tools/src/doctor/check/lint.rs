@@ -1,5 +1,8 @@
 //! Variables that are known to do harm, or not to be needed any more: rows of `data/lint.csv`.
 
+use ofi_net::Protocol;
+
+use super::topology;
 use super::versions::Component;
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
@@ -14,14 +17,42 @@ const TABLE: &str = include_str!("../data/lint.csv");
 struct Rule {
     name: &'static str,
     value: Value,
-    /// Only where there are EFAs.
-    on_efa: bool,
+    place: Place,
     component: Component,
     range: Range,
     code: Code,
     what: &'static str,
     fix: &'static str,
     source: &'static str,
+}
+
+#[derive(Debug)]
+enum Place {
+    Any,
+    /// Only where there are EFAs.
+    Efa,
+    /// Only where they speak this protocol, and nobody switched off what it asks of them.
+    Speaking(Protocol),
+}
+
+impl Place {
+    fn is_here(&self, host: &Host) -> bool {
+        let on_efa = host.devices.has_efa() && !host.is_emulated;
+        match self {
+            Self::Any => true,
+            Self::Efa => on_efa,
+            Self::Speaking(protocol) => on_efa && spoken(host) == *protocol,
+        }
+    }
+}
+
+/// By the functions of our plugin. One that does not ask for native writes takes what SENDRECV takes.
+fn spoken(host: &Host) -> Protocol {
+    let is_unchecked = host.settings.is_on("OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK");
+    match topology::expected(host) {
+        Some(Ok(expected)) if !is_unchecked => expected.protocol,
+        _ => Protocol::SendRecv,
+    }
 }
 
 #[derive(Debug)]
@@ -47,9 +78,11 @@ impl Rule {
                 "off" => Value::Off,
                 list => Value::OneOf(list.strip_prefix('=')?),
             },
-            on_efa: match place {
-                "efa" => true,
-                "any" => false,
+            place: match place {
+                "efa" => Place::Efa,
+                "efa-rdma" => Place::Speaking(Protocol::Rdma),
+                "efa-sendrecv" => Place::Speaking(Protocol::SendRecv),
+                "any" => Place::Any,
                 _ => return None,
             },
             component,
@@ -79,8 +112,7 @@ impl Rule {
                 .split(',')
                 .any(|one| one.eq_ignore_ascii_case(value.trim())),
         };
-        let is_here = !self.on_efa || (host.devices.has_efa() && !host.is_emulated);
-        has_value && is_here && self.component.is_within(host, self.range)
+        has_value && self.place.is_here(host) && self.component.is_within(host, self.range)
     }
 }
 

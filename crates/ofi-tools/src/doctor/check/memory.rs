@@ -80,7 +80,8 @@ fn fork_and_huge(host: &Host) -> Option<Finding> {
     (is_huge && is_fork_safe(host)).then(|| Finding::new(Code::ForkAndHuge, lines))
 }
 
-/// On NVIDIA instances the plugin itself sees to it (protocol 2h.5); on Neuron nobody does.
+/// On NVIDIA instances the reference's plugin, which is linked with libfabric, sets the variable itself
+/// (protocol 2h.5); nobody does on Neuron, and ours never.
 fn fork(host: &Host) -> Option<Finding> {
     let kernel = host
         .devices
@@ -90,8 +91,10 @@ fn fork(host: &Host) -> Option<Finding> {
         "kernel {kernel}; {}",
         host.settings.show("FI_EFA_FORK_SAFE")
     );
-    let is_missing = host.side == Side::Neuron && !is_fork_safe(host);
-    is_missing.then(|| Finding::new(Code::ForkUnsafe, [line]))
+    let libraries = &host.libraries;
+    let is_ours = libraries.loaded().is_some() && !libraries.is_linked && !libraries.is_foreign;
+    let is_left = host.side == Side::Neuron || (is_ours && !host.devices.efas.is_empty());
+    (is_left && !is_fork_safe(host)).then(|| Finding::new(Code::ForkUnsafe, [line]))
 }
 
 fn huge_pages(host: &Host) -> Option<Finding> {
@@ -106,17 +109,45 @@ fn huge_pages(host: &Host) -> Option<Finding> {
 
 fn device_memory(host: &Host) -> Option<Finding> {
     let devices = &host.devices;
-    let kernel = devices
-        .kernel
-        .filter(|_| host.side == Side::Nccl && devices.gpus > 0)?;
-    let can_dmabuf = kernel >= HAS_DMABUF && !host.settings.is_on("OFI_NCCL_DISABLE_DMABUF");
-    if can_dmabuf || PEERMEM.iter().any(|module| devices.has_module(module)) {
+    if host.side != Side::Nccl || devices.gpus == 0 {
         return None;
     }
-    let why = match kernel < HAS_DMABUF {
-        true => format!("kernel {kernel} has no dma-buf for RDMA"),
-        false => host.settings.show("OFI_NCCL_DISABLE_DMABUF"),
-    };
+    // A module for its memory is not loaded without the driver.
+    let mut drivers = PEERMEM.into_iter().chain(["nvidia"]);
+    if !drivers.any(|module| devices.has_module(module)) {
+        let line = format!(
+            "{} GPUs are on the PCI bus, and the module nvidia is not loaded",
+            devices.gpus
+        );
+        let finding = Finding::new(Code::NoDeviceMemory, [line]);
+        return Some(
+            finding.with_fix("modprobe nvidia, or install NVIDIA's driver for this kernel"),
+        );
+    }
+    let why = no_dmabuf(host)?;
+    if PEERMEM.iter().any(|module| devices.has_module(module)) {
+        return None;
+    }
     let modules = format!("none of the modules {} is loaded", PEERMEM.join(", "));
     Some(Finding::new(Code::NoDeviceMemory, [why, modules]))
+}
+
+/// Why memory of GPUs cannot be had by dma-buf, where it is known that it cannot.
+fn no_dmabuf(host: &Host) -> Option<String> {
+    let devices = &host.devices;
+    if host.settings.is_on("OFI_NCCL_DISABLE_DMABUF") {
+        return Some(host.settings.show("OFI_NCCL_DISABLE_DMABUF"));
+    }
+    if devices.is_closed {
+        let what = "/proc/driver/nvidia/version: the driver is not NVIDIA's open one, and lends no memory by dma-buf";
+        return Some(what.to_owned());
+    }
+    if !devices.without.is_empty() {
+        let options = devices.without.join(" and ");
+        return Some(format!(
+            "this kernel was built without {options}: no dma-buf"
+        ));
+    }
+    let kernel = devices.kernel.filter(|kernel| *kernel < HAS_DMABUF)?;
+    Some(format!("kernel {kernel} has no dma-buf for RDMA"))
 }

@@ -16,9 +16,15 @@ mod versions;
 use super::facts::Host;
 use super::finding::Finding;
 use super::probe::Outcome;
+use super::providers::Providers;
 
-/// All findings of a host; `probed` is what a child that loaded the plugin said, where there was one.
-pub(crate) fn all(host: &Host, probed: Option<&Outcome>) -> Vec<Finding> {
+/// All findings of a host; `probed` is what a child that loaded the plugin said, where there was one, and
+/// `providers` what libfabric said.
+pub(crate) fn all(
+    host: &Host,
+    probed: Option<&Outcome>,
+    providers: Option<&Providers>,
+) -> Vec<Finding> {
     let checks = [
         plugin::check,
         libfabric::check,
@@ -32,6 +38,6 @@ pub(crate) fn all(host: &Host, probed: Option<&Outcome>) -> Vec<Finding> {
     let found = checks.iter().flat_map(|check| check(host));
     let told = probed
         .into_iter()
-        .flat_map(|outcome| probe::check(host, outcome));
+        .flat_map(|outcome| probe::check(host, outcome, providers));
     found.chain(told).collect()
 }

@@ -1,5 +1,7 @@
 //! Would the plugin be loaded?
 
+use std::path::{Path, PathBuf};
+
 use crate::doctor::code::Code;
 use crate::doctor::facts::elf::{AARCH64, Elf, ElfFault, X86_64};
 use crate::doctor::facts::ldso::{Library, Passed, Unmet};
@@ -26,6 +28,7 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
                 &host.libraries.plugin_unmet,
                 (Code::NeededMissing, Code::VersionMissing),
             ));
+            found.extend(not_of_libfabric(host, library));
             found.extend(others(host, library));
         }
     }
@@ -33,9 +36,18 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
 }
 
 fn switched_off(host: &Host) -> Option<Finding> {
-    let value = host.settings.filled("NCCL_NET_PLUGIN")?;
-    let is_off = value.trim().eq_ignore_ascii_case("none");
-    is_off.then(|| Finding::new(Code::PluginOff, [host.settings.show("NCCL_NET_PLUGIN")]))
+    let value = host.settings.value("NCCL_NET_PLUGIN")?;
+    // Before NCCL knew the word it was the name of a file that nobody has.
+    let is_none = value.trim().eq_ignore_ascii_case("none");
+    let off = nccl::off(host.packages.nccl, value).filter(|_| !is_none);
+    if !is_none && off.is_none() {
+        return None;
+    }
+    let evidence = [host.settings.show("NCCL_NET_PLUGIN")].into_iter();
+    Some(Finding::new(
+        Code::PluginOff,
+        evidence.chain(off.map(str::to_owned)),
+    ))
 }
 
 fn other_network(host: &Host) -> Option<Finding> {
@@ -79,7 +91,7 @@ fn not_found(host: &Host) -> Vec<Finding> {
             found.push(Finding::new(code, lines));
         }
     }
-    let there = |paths: &[std::path::PathBuf]| -> Vec<String> {
+    let there = |paths: &[PathBuf]| -> Vec<String> {
         let lines = paths
             .iter()
             .map(|path| format!("there is one at {}", path.display()));
@@ -102,24 +114,102 @@ fn not_found(host: &Host) -> Vec<Finding> {
 /// Nothing of the names that are asked for: what is there instead says what to do.
 fn nothing_there(host: &Host, looked: Vec<String>, there: &[String]) -> Finding {
     let Libraries {
-        unasked, elsewhere, ..
+        unasked,
+        elsewhere,
+        unset,
+        ..
     } = &host.libraries;
     let lines = unasked.iter().map(|(name, file)| {
         let file = file.display();
         format!("{file} is there, and NCCL asks for it only with NCCL_NET_PLUGIN={name}")
     });
-    let lines = looked.into_iter().chain(lines).chain(there.iter().cloned());
-    let finding = Finding::new(Code::PluginNotFound, lines);
-    let dir = elsewhere.first().and_then(|path| path.parent());
-    match (unasked.first(), dir) {
-        (Some((name, _)), _) => {
+    let named = host.settings.filled("NCCL_NET_PLUGIN").is_some();
+    let named = (named && host.side == Side::Nccl).then(|| host.settings.show("NCCL_NET_PLUGIN"));
+    let lines = looked.into_iter().chain(named).chain(lines);
+    let finding = Finding::new(Code::PluginNotFound, lines.chain(there.iter().cloned()));
+    if let Some(found) = blanks(host) {
+        return finding.with_fix(found);
+    }
+    // What is on the path already costs least.
+    match (unset, unasked.first(), elsewhere.first()) {
+        (Some(file), ..) => finding.with_fix(format!(
+            "unset NCCL_NET_PLUGIN: NCCL then loads {}",
+            file.display()
+        )),
+        (None, Some((name, _)), _) => {
             finding.with_fix(format!("set NCCL_NET_PLUGIN={name} on all ranks"))
         }
-        (None, Some(dir)) => finding.with_fix(format!(
-            "add its directory to the search path: LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH (for all ranks: mpirun -x, srun --export)",
-            dir.display()
-        )),
-        (None, None) => finding,
+        (None, None, Some(_)) => {
+            let asked = |file: &&PathBuf| is_asked(host, file);
+            let best = elsewhere.iter().find(asked).or_else(|| elsewhere.first());
+            finding.with_fix(best.map(|file| way_to(host, file)).unwrap_or_default())
+        }
+        (None, None, None) => finding,
+    }
+}
+
+/// What to do where blanks in the value are all that is wrong: NCCL takes them for a part of the name.
+fn blanks(host: &Host) -> Option<String> {
+    let value = host.settings.value("NCCL_NET_PLUGIN")?;
+    let has = host.side == Side::Nccl && value.split(',').any(|name| name != name.trim());
+    has.then(|| {
+        let names: Vec<&str> = value.split(',').map(str::trim).collect();
+        format!(
+            "write NCCL_NET_PLUGIN={}, without blanks: NCCL takes them for a part of the name",
+            names.join(",")
+        )
+    })
+}
+
+/// Whether it has a name that whoever looks for a plugin asks for here.
+fn is_asked(host: &Host, file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default();
+    let searches = &host.libraries.plugin;
+    searches.iter().any(|search| *search.name == *name)
+}
+
+/// What to do to have this plugin loaded.
+fn way_to(host: &Host, file: &Path) -> String {
+    let dir = file.parent().unwrap_or_else(|| Path::new("/")).display();
+    let path = format!("LD_LIBRARY_PATH={dir}:$LD_LIBRARY_PATH");
+    let all = "(for all ranks: mpirun -x, srun --export)";
+    if is_asked(host, file) {
+        return format!("put its directory first on the search path: {path} {all}");
+    }
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    match name.strip_prefix("libnccl-net-") {
+        None => format!("unset NCCL_NET_PLUGIN, and set {path} {all}"),
+        Some(rest) => {
+            let name = rest.strip_suffix(".so").unwrap_or(rest);
+            format!("set NCCL_NET_PLUGIN={name} and {path} {all}")
+        }
+    }
+}
+
+/// It would be loaded, and the EFAs of this host stay unused.
+fn not_of_libfabric(host: &Host, library: &Library) -> Option<Finding> {
+    let is_here = host.libraries.is_foreign && host.devices.has_efa();
+    let loaded = format!("loaded: {} (by {})", library.path.display(), library.via);
+    let why = "it is not linked with libfabric, and nothing in it has that name".to_owned();
+    is_here.then(|| other_plugin(host, [loaded, why]))
+}
+
+/// With a way to the plugin that does it, where there is one.
+pub(super) fn other_plugin(host: &Host, lines: [String; 2]) -> Finding {
+    let Libraries {
+        of_libfabric,
+        unasked,
+        ..
+    } = &host.libraries;
+    let there = of_libfabric.iter();
+    let there = there.map(|file| format!("one that uses libfabric: {}", file.display()));
+    let finding = Finding::new(Code::OtherPlugin, lines.into_iter().chain(there));
+    let Some(file) = of_libfabric.first() else {
+        return finding;
+    };
+    match unasked.iter().find(|(_, unasked)| unasked == file) {
+        Some((name, _)) => finding.with_fix(format!("set NCCL_NET_PLUGIN={name} on all ranks")),
+        None => finding.with_fix(way_to(host, file)),
     }
 }
 

@@ -12,6 +12,9 @@ use super::version::Version;
 const AMAZON: u16 = 0x1d0f;
 const EFA: core::ops::RangeInclusive<u16> = 0xefa0..=0xefaf;
 
+/// What a kernel is built with that lends memory of devices to NICs (OFI-W0318 names them).
+const DMABUF_OPTIONS: [&str; 2] = ["CONFIG_PCI_P2PDMA", "CONFIG_DMABUF_MOVE_NOTIFY"];
+
 /// An RDMA device.
 #[derive(Clone, Debug)]
 pub(crate) struct RdmaNic {
@@ -43,6 +46,11 @@ pub(crate) struct Devices {
     /// What the firmware calls the machine.
     pub(crate) product: String,
     pub(crate) kernel: Option<Version>,
+    /// Options that the running kernel was built without, of those that dma-buf for RDMA takes; none where
+    /// nobody says.
+    pub(crate) without: Vec<&'static str>,
+    /// NVIDIA's driver is the closed one, which lends no memory by dma-buf.
+    pub(crate) is_closed: bool,
     /// Loaded kernel modules; `None` where nobody says.
     pub(crate) modules: Option<Vec<String>>,
     pub(crate) tree: Tree,
@@ -75,6 +83,10 @@ impl Devices {
             kernel: root
                 .line("/proc/sys/kernel/osrelease")
                 .and_then(|text| Version::parse(&text)),
+            without: built_without(root),
+            is_closed: root
+                .line("/proc/driver/nvidia/version")
+                .is_some_and(|line| !line.contains("Open Kernel Module")),
             modules: modules(root),
             gpus: functions()
                 .filter(|f| Accelerators::NVIDIA.contain(f))
@@ -82,7 +94,7 @@ impl Devices {
             nics: nics(sys, &sysfs, (&efas, tree.functions().is_empty())),
             nodes: nodes.filter_map(|name| node(root, name, open)).collect(),
             interfaces: root.names("/sys/class/net"),
-            shm: shm(&root.text("/proc/mounts").unwrap_or_default()),
+            shm: ofi_net::shm_bytes(&root.text("/proc/mounts").unwrap_or_default()),
             huge_free: huge_free(&root.text("/proc/meminfo").unwrap_or_default()),
             efas,
             tree,
@@ -103,6 +115,19 @@ impl Devices {
     pub(crate) fn has_efa(&self) -> bool {
         !self.efas.is_empty() || self.efa_nics().next().is_some()
     }
+}
+
+/// By the configuration that distributions install beside a kernel: `# CONFIG_X is not set`.
+fn built_without(root: &Root) -> Vec<&'static str> {
+    let release = root.line("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let Ok(text) = root.text(format!("/boot/config-{release}")) else {
+        return Vec::new();
+    };
+    let is_unset = |option: &&str| {
+        let line = format!("# {option} is not set");
+        text.lines().any(|is| is.trim() == line)
+    };
+    DMABUF_OPTIONS.into_iter().filter(is_unset).collect()
 }
 
 /// The RDMA devices; EFAs are those on the bus, or where that cannot be seen, by their names.
@@ -171,24 +196,6 @@ fn modules(root: &Root) -> Option<Vec<String>> {
     )
 }
 
-/// `tmpfs /dev/shm tmpfs rw,nosuid,size=65536k 0 0`
-fn shm(mounts: &str) -> Option<u64> {
-    let mut fields = mounts.lines().map(|line| line.split_ascii_whitespace());
-    let options =
-        fields.find_map(|mut line| (line.nth(1)? == "/dev/shm").then(|| line.nth(1)).flatten())?;
-    let size = options
-        .split(',')
-        .find_map(|option| option.strip_prefix("size="))?;
-    let digits = size.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match &size[digits.len()..] {
-        "k" => 1 << 10,
-        "m" => 1 << 20,
-        "g" => 1 << 30,
-        _ => 1,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
-}
-
 fn huge_free(meminfo: &str) -> Option<u64> {
     let line = meminfo
         .lines()
@@ -198,7 +205,7 @@ fn huge_free(meminfo: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Devices, Root, huge_free, shm};
+    use super::{Devices, Root, huge_free};
     use ofi_topo::shape::Shape;
 
     #[test]
@@ -225,14 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_as_the_kernel_writes_them() {
-        assert_eq!(
-            shm("proc /proc proc rw\ntmpfs /dev/shm tmpfs rw,size=65536k 0 0\n"),
-            Some(64 << 20)
-        );
-        assert_eq!(shm("tmpfs /dev/shm tmpfs rw,size=1g\n"), Some(1 << 30));
-        assert_eq!(shm("tmpfs /dev/shm tmpfs rw,nosuid 0 0\n"), None);
-        assert_eq!(shm("short"), None);
+    fn huge_pages_are_read_as_the_kernel_writes_them() {
         assert_eq!(
             huge_free("HugePages_Total:   5\nHugePages_Free:       3\n"),
             Some(3)

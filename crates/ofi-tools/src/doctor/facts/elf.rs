@@ -8,6 +8,10 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
+const MAGIC: &[u8] = b"\x7fELF";
+/// Bytes of the header.
+const HEAD: u64 = 64;
+
 /// `EM_X86_64`.
 pub(crate) const X86_64: u16 = 62;
 /// `EM_AARCH64`.
@@ -75,10 +79,16 @@ pub(crate) enum ElfFault {
 pub(crate) fn read(file: &File, machine: u16) -> Result<Elf, ElfFault> {
     let size = file.metadata().map_or(0, |meta| meta.len());
     let image = Image { file, size };
-    let head = image.bytes(0, 64).ok_or(ElfFault::NotElf)?;
-    if !head.starts_with(b"\x7fELF") {
+    let magic = image.bytes(0, MAGIC.len().try_into().unwrap_or(u64::MAX));
+    if magic.as_deref() != Some(MAGIC) {
         return Err(ElfFault::NotElf);
     }
+    // What begins as a library and ends within its header was one.
+    let cut = ElfFault::Cut {
+        wanted: HEAD,
+        has: size,
+    };
+    let head = image.bytes(0, HEAD).ok_or(cut)?;
     // 64 bits, little endian: all that collectives run on.
     if (head[4], head[5]) != (2, 1) {
         return Err(ElfFault::Machine(0));
@@ -375,8 +385,11 @@ mod tests {
         let (_, bytes) = libc();
         let half = of(&bytes[..bytes.len() / 2]);
         assert!(matches!(half, Err(ElfFault::Cut { .. })), "{half:?}");
-        let head = of(&bytes[..70]);
-        assert!(matches!(head, Err(ElfFault::Cut { .. })), "{head:?}");
+        for len in [4, 40, 63, 64, 70] {
+            let head = of(&bytes[..len]);
+            assert!(matches!(head, Err(ElfFault::Cut { .. })), "{len}: {head:?}");
+        }
+        assert_eq!(of(&bytes[..3]), Err(ElfFault::NotElf));
         assert_eq!(of(b"#!/bin/sh\n"), Err(ElfFault::NotElf));
         assert_eq!(of(&[]), Err(ElfFault::NotElf));
         assert_eq!(of(&[0; 4096]), Err(ElfFault::NotElf));

@@ -86,6 +86,16 @@ pub(crate) enum Unmet {
     },
 }
 
+impl Unmet {
+    /// The library that is not there.
+    pub(crate) fn library(&self) -> Option<&str> {
+        match self {
+            Self::Library { name, .. } => Some(name),
+            Self::Version { .. } => None,
+        }
+    }
+}
+
 /// The loader of one host with one environment.
 #[derive(Debug)]
 pub(crate) struct Loader<'r> {
@@ -213,6 +223,24 @@ impl<'r> Loader<'r> {
                 .replace("$ORIGIN", &origin)
         };
         dirs.iter().map(expand).collect()
+    }
+
+    /// All that `library` needs and gets, with what those need.
+    pub(crate) fn needed(&self, library: &Library) -> Vec<Library> {
+        let mut all = vec![library.clone()];
+        let mut seen = BTreeSet::new();
+        let mut at = 0;
+        while let Some(library) = all.get(at).cloned() {
+            at += 1;
+            let Ok(elf) = &library.elf else { continue };
+            let runpath = Self::runpath(&library);
+            for name in &elf.needed {
+                if seen.len() < LIBRARIES_MAX && seen.insert(name.clone()) {
+                    all.extend(self.search(name, &runpath).found);
+                }
+            }
+        }
+        all.split_off(1)
     }
 
     /// What `library` and all that it needs do not find.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::elf::{AARCH64, ElfFault, X86_64};
+use super::fabric::{Bounds, is_of_libfabric};
 use super::ldso::{Library, Loader, Passed, Search, Unmet};
 use super::packages::{self, Packages};
 use super::root::Root;
@@ -24,6 +25,8 @@ const PLUGIN_DIRS: [&str; 9] = [
 ];
 const LIBFABRIC_DIRS: [&str; 2] = ["/opt/amazon/efa/lib64", "/opt/amazon/efa/lib"];
 const LIBFABRIC: &str = "libfabric.so.1";
+/// Variables of this project's plugins that name a libfabric, the first first.
+pub(crate) const LIBFABRIC_PATH: [&str; 2] = ["OFI_NCCL_LIBFABRIC_PATH", "OFI_LIBFABRIC_PATH"];
 /// The EFA provider as a file of its own.
 const EFA_PROVIDER: &str = "libefa-fi.so";
 
@@ -40,6 +43,14 @@ pub(crate) struct Libraries {
     pub(crate) elsewhere: Vec<PathBuf>,
     /// Plugins on the path whose names NCCL asks for only with `NCCL_NET_PLUGIN`: what is to be set, and the file.
     pub(crate) unasked: Vec<(String, PathBuf)>,
+    /// Where nothing is found: what would be, were `NCCL_NET_PLUGIN` not set.
+    pub(crate) unset: Option<PathBuf>,
+    /// The plugin found is linked with libfabric: the loader chooses which, and no variable of ours.
+    pub(crate) is_linked: bool,
+    /// The plugin found uses no libfabric.
+    pub(crate) is_foreign: bool,
+    /// Other plugins that do: of `unasked`, `others` and `elsewhere`.
+    pub(crate) of_libfabric: Vec<PathBuf>,
     /// Other plugins that would be found if the first were not there.
     pub(crate) others: Vec<PathBuf>,
     /// Of `elsewhere`, those that ldconfig(8) would bring into the cache.
@@ -87,25 +98,42 @@ impl Libraries {
             }
         }
         let found = loaded(&plugin, taken);
-        let libfabric = libfabric(&loader, settings, found);
+        let is_linked = found.is_some_and(is_linked);
+        let libfabric = libfabric(&loader, settings, found.filter(|_| is_linked));
         packages.libfabric =
             (libfabric.found.as_ref()).and_then(|at| packages::libfabric(root, at));
+        let file = libfabric.found.as_ref().and_then(|at| at.elf.as_ref().ok());
+        packages.libfabric_bounds = file.and_then(Bounds::of);
         let elsewhere = elsewhere(&loader, side, found);
+        let others: Vec<PathBuf> = found
+            .map(|at| others(&loader, settings, at))
+            .unwrap_or_default();
+        let unasked = match side {
+            Side::Nccl => unasked(&loader, path, packages.nccl),
+            Side::Neuron => Vec::new(),
+        };
+        let named = unasked.iter().map(|(_, file)| file.clone()).collect();
+        let is_set = side == Side::Nccl && settings.filled("NCCL_NET_PLUGIN").is_some();
+        let is_foreign = found.is_some_and(|at| at.elf.is_ok() && !is_of_libfabric(&loader, at));
+        let unmet = |at: Option<&Library>| at.map(|at| loader.unmet(at)).unwrap_or_default();
+        let unmet = apart(unmet(found), unmet(libfabric.found.as_ref()));
         Self {
-            plugin_unmet: found.map(|at| loader.unmet(at)).unwrap_or_default(),
-            others: found
-                .map(|at| others(&loader, settings, at))
-                .unwrap_or_default(),
-            uncached: uncached(&loader, &elsewhere),
-            unasked: match (side, found) {
-                (Side::Nccl, None) => unasked(&loader, path, packages.nccl),
-                _ => Vec::new(),
+            plugin_unmet: unmet.0,
+            libfabric_unmet: unmet.1,
+            unset: (is_set && found.is_none())
+                .then(|| without_name(&loader, packages.nccl, &asker))
+                .flatten(),
+            of_libfabric: match is_foreign {
+                true => of_libfabric(&loader, [&named, &others, &elsewhere]),
+                false => Vec::new(),
             },
+            is_linked,
+            is_foreign,
+            others,
+            uncached: uncached(&loader, &elsewhere),
+            unasked,
             has_efa_provider: (libfabric.found.as_ref())
                 .is_some_and(|at| has_efa_provider(root, settings, at)),
-            libfabric_unmet: (libfabric.found.as_ref())
-                .map(|at| loader.unmet(at))
-                .unwrap_or_default(),
             elsewhere,
             taken,
             plugin,
@@ -127,6 +155,13 @@ impl Libraries {
 fn loaded(plugin: &[Search], taken: Option<usize>) -> Option<&Library> {
     let taken = taken.and_then(|index| plugin.get(index)?.found.as_ref());
     taken.or_else(|| plugin.iter().find_map(|search| search.found.as_ref()))
+}
+
+/// The version of the NCCL that a process with this environment loads, by its file.
+pub(crate) fn nccl_version(root: &Root, environment: &Settings) -> Option<Version> {
+    let path = environment.value("LD_LIBRARY_PATH").unwrap_or_default();
+    let loader = Loader::new(root, machine(root), path);
+    packages::nccl(root, loader.search("libnccl.so.2", &[]).found.as_ref()?)
 }
 
 /// Whether the loader takes a file, or dies of it: else whoever asks goes on with its next name.
@@ -152,11 +187,50 @@ fn machine(root: &Root) -> u16 {
     }
 }
 
-/// As our plugin does it, or as the loader does it for a plugin that is linked with libfabric.
-fn libfabric(loader: &Loader<'_>, settings: &Settings, plugin: Option<&Library>) -> Search {
-    let named = ["OFI_NCCL_LIBFABRIC_PATH", "OFI_LIBFABRIC_PATH"];
-    let named = named.iter().find_map(|name| settings.filled(name));
-    if let Some(named) = named {
+/// What the plugin does not get, and what libfabric does not: each is told of one of them, which is libfabric
+/// for all that a plugin lacks through it.
+fn apart(mut plugin: Vec<Unmet>, mut libfabric: Vec<Unmet>) -> (Vec<Unmet>, Vec<Unmet>) {
+    plugin.retain(|unmet| !libfabric.contains(unmet));
+    libfabric.retain(|unmet| {
+        let name = unmet.library();
+        name.is_none() || plugin.iter().all(|other| other.library() != name)
+    });
+    (plugin, libfabric)
+}
+
+/// What is loaded when no plugin is named.
+fn without_name(loader: &Loader<'_>, nccl: Option<Version>, asker: &[String]) -> Option<PathBuf> {
+    let names = nccl::files(nccl, None);
+    let found = names
+        .iter()
+        .find_map(|name| loader.search(name, asker).found)?;
+    ends_search(loader, &found).then_some(found.path)
+}
+
+fn is_linked(plugin: &Library) -> bool {
+    let needed = plugin.elf.as_ref().map(|elf| elf.needed.as_slice());
+    let needed = needed.unwrap_or_default();
+    needed.iter().any(|name| name == LIBFABRIC)
+}
+
+/// Those that use libfabric, each once.
+fn of_libfabric(loader: &Loader<'_>, lists: [&Vec<PathBuf>; 3]) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for file in lists.into_iter().flatten() {
+        let library = loader.library(file, "");
+        let is_one = |library: &Library| library.elf.is_ok() && is_of_libfabric(loader, library);
+        if !files.contains(file) && library.is_ok_and(|library| is_one(&library)) {
+            files.push(file.clone());
+        }
+    }
+    files
+}
+
+/// As our plugin does it, or as the loader does it for a plugin that is `linked` with libfabric: it reads none
+/// of our variables.
+fn libfabric(loader: &Loader<'_>, settings: &Settings, linked: Option<&Library>) -> Search {
+    let named = LIBFABRIC_PATH.iter().find_map(|name| settings.filled(name));
+    if let Some(named) = named.filter(|_| linked.is_none()) {
         let inside = Path::new(named).join(LIBFABRIC);
         let inside = loader.search(&inside.to_string_lossy(), &[]);
         if inside.found.is_some() {
@@ -167,12 +241,8 @@ fn libfabric(loader: &Loader<'_>, settings: &Settings, plugin: Option<&Library>)
             &[],
         );
     }
-    let links = plugin.filter(|library| {
-        let needed = library.elf.as_ref().map(|elf| &elf.needed);
-        needed.is_ok_and(|needed| needed.iter().any(|name| name == LIBFABRIC))
-    });
-    let mut search = loader.search(LIBFABRIC, &links.map(Loader::runpath).unwrap_or_default());
-    if links.is_none() {
+    let mut search = loader.search(LIBFABRIC, &linked.map(Loader::runpath).unwrap_or_default());
+    if linked.is_none() {
         for dir in LIBFABRIC_DIRS {
             if search.found.is_some() {
                 break;

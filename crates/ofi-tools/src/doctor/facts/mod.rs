@@ -2,14 +2,15 @@
 //! Checks look at nothing else, so that one host, live or described in a test, gives one answer.
 //!
 //! ```text
-//! root ---+--> settings (environment, NCCL's files)    version, elf, ldso, nccl: how to read what
-//!         +--> process (limits, user, container)        a loader and a collectives library read
+//! root ---+--> settings (environment, NCCL's files)    version, elf, ldso, nccl, fabric: how to read
+//!         +--> process (limits, user, container)        what a loader and a collectives library read
 //!         +--> devices (sys, proc, dev)
 //!         +--> libraries (plugin, libfabric, NCCL) --> packages (their versions)
 //! ```
 
 pub(crate) mod devices;
 pub(crate) mod elf;
+pub(crate) mod fabric;
 pub(crate) mod ldso;
 pub(crate) mod libraries;
 pub(crate) mod nccl;
@@ -22,7 +23,7 @@ pub(crate) mod version;
 use std::path::{Path, PathBuf};
 
 use devices::Devices;
-use libraries::Libraries;
+use libraries::{Libraries, nccl_version};
 use packages::Packages;
 use process::Process;
 use root::Root;
@@ -87,7 +88,10 @@ impl Host {
         }
         let side = ask.side.unwrap_or_else(|| guess(&devices));
         let settings = match side {
-            Side::Nccl => environment.with_nccl_files(&root, process.home.as_deref()),
+            Side::Nccl => {
+                let nccl = ask.nccl.or_else(|| nccl_version(&root, &environment));
+                environment.with_nccl_files(&root, process.home.as_deref(), nccl)
+            }
             Side::Neuron => environment,
         };
         let mut packages = Packages::of_installer(&root);

@@ -1,8 +1,7 @@
 //! Which file NCCL asks the loader for, and which tables it looks for in it, by its version.
 //!
-//! The forms of `NCCL_NET_PLUGIN` are from NCCL's user guide; what it does not say of an old version is taken
-//! from the next one that it speaks of. The boundaries of tables are not verified against any NCCL
-//! (docs/doctor.md says so too).
+//! From 2.14 on this is what the libraries of the wheels `nvidia-nccl-cu11` 2.14.3 and `nvidia-nccl-cu12` 2.18.3 to
+//! 2.32.3 did when they were called with a `dlopen` that tells; of older ones it is what NCCL's user guide says.
 
 use super::version::Version;
 
@@ -24,8 +23,10 @@ enum Named {
     Suffix,
     /// The value itself, then `libnccl-net-<value>.so`.
     FileOrSuffix,
-    /// The same for each of a list with commas.
+    /// Each of a list with commas: the name itself and, if it has no slash, `libnccl-net-<name>.so`. Empty: none.
     List,
+    /// The same, and `none` in any case is no name.
+    ListOrNone,
 }
 
 const fn rule(from: (u32, u32), named: Named, tables: (u32, u32)) -> Rule {
@@ -47,12 +48,19 @@ const RULES: [Rule; 14] = [
     rule((2, 19), Named::Suffix, (7, 5)),
     rule((2, 20), Named::Suffix, (8, 5)),
     rule((2, 21), Named::FileOrSuffix, (8, 5)),
-    rule((2, 24), Named::FileOrSuffix, (9, 6)),
+    rule((2, 24), Named::FileOrSuffix, (9, 5)),
     rule((2, 26), Named::FileOrSuffix, (10, 6)),
     rule((2, 27), Named::List, (10, 6)),
-    rule((2, 28), Named::List, (11, 6)),
-    rule((2, 30), Named::List, (12, 6)),
+    rule((2, 28), Named::ListOrNone, (11, 6)),
+    rule((2, 30), Named::ListOrNone, (12, 6)),
 ];
+
+/// Names of a list that are tried.
+const LIST_MAX: usize = 14;
+/// No file: the tables are looked for in the program itself, where the version knows the name.
+const STATIC: &str = "STATIC_PLUGIN";
+/// The first that does.
+const STATIC_FROM: Version = Version::new(2, 22, 0);
 
 /// What Neuron's collectives ask for.
 pub(crate) const NEURON_FILE: &str = "libnccom-net.so";
@@ -68,27 +76,46 @@ fn of(version: Option<Version>) -> &'static Rule {
     known.unwrap_or(&RULES[0])
 }
 
-/// Files that NCCL asks for, in this order, with this value of `NCCL_NET_PLUGIN`.
+/// Files that NCCL asks for, in this order, with this value of `NCCL_NET_PLUGIN`; blanks are part of names.
 pub(crate) fn files(version: Option<Version>, plugin: Option<&str>) -> Vec<String> {
     const PLAIN: &str = "libnccl-net.so";
     let suffixed = |name: &str| format!("libnccl-net-{name}.so");
-    let named = plugin.map(str::trim).filter(|name| !name.is_empty());
-    let (Some(named), rule) = (named, of(version).named) else {
-        return vec![PLAIN.to_owned()];
+    let plain = || vec![PLAIN.to_owned()];
+    let Some(named) = plugin else {
+        return plain();
     };
-    match rule {
-        Named::Ignored => vec![PLAIN.to_owned()],
+    if off(version, named).is_some() {
+        return Vec::new();
+    }
+    match of(version).named {
+        Named::Ignored => plain(),
+        Named::Suffix | Named::FileOrSuffix if named.is_empty() => plain(),
         Named::Suffix => vec![suffixed(named)],
         Named::FileOrSuffix => vec![named.to_owned(), suffixed(named)],
-        Named::List => {
-            let names = named
-                .split(',')
-                .map(str::trim)
-                .filter(|name| !name.is_empty());
-            names
-                .flat_map(|name| [name.to_owned(), suffixed(name)])
-                .collect()
+        Named::List | Named::ListOrNone => {
+            let names = named.split(',').filter(|name| !name.is_empty());
+            let of_name = |name: &str| match name.contains('/') {
+                true => vec![name.to_owned()],
+                false => vec![name.to_owned(), suffixed(name)],
+            };
+            names.take(LIST_MAX).flat_map(of_name).collect()
         }
+    }
+}
+
+/// Why this value of `NCCL_NET_PLUGIN` makes NCCL load no file at all; `None`: it looks for some.
+pub(crate) fn off(version: Option<Version>, named: &str) -> Option<&'static str> {
+    let rule = of(version).named;
+    let is_list = matches!(rule, Named::List | Named::ListOrNone);
+    let knows_static = !matches!(rule, Named::Ignored) && version.is_none_or(|v| v >= STATIC_FROM);
+    if is_list && named.split(',').all(str::is_empty) {
+        Some("set and empty, NCCL from 2.27 on loads no plugin (older ones load libnccl-net.so)")
+    } else if matches!(rule, Named::ListOrNone) && named.eq_ignore_ascii_case("none") {
+        Some("NCCL loads no plugin then")
+    } else if knows_static && named == STATIC {
+        Some("NCCL looks for the plugin's tables in the program itself then")
+    } else {
+        None
     }
 }
 
@@ -113,15 +140,77 @@ mod tests {
         assert_eq!(names(10, "ofi"), ["libnccl-net.so"]);
         assert_eq!(names(18, "ofi"), ["libnccl-net-ofi.so"]);
         assert_eq!(names(21, "ofi"), ["ofi", "libnccl-net-ofi.so"]);
-        assert_eq!(names(28, "/x/a.so,ofi").len(), 4);
-        assert_eq!(names(28, " "), ["libnccl-net.so"]);
+        assert_eq!(
+            names(28, "/x/a.so,ofi"),
+            ["/x/a.so", "ofi", "libnccl-net-ofi.so"]
+        );
+        assert_eq!(names(26, "/x/a.so"), ["/x/a.so", "libnccl-net-/x/a.so.so"]);
         assert_eq!(files(None, None), ["libnccl-net.so"]);
+    }
+
+    /// Each as it was seen with a wheel of that version.
+    #[test]
+    fn odd_values_are_taken_as_they_are() {
+        let names = |minor, plugin| files(Some(Version::new(2, minor, 5)), Some(plugin));
+        for (minor, plugin, asked) in [
+            (14, "", &["libnccl-net.so"][..]),
+            (26, "", &["libnccl-net.so"]),
+            (27, "", &[]),
+            (32, "", &[]),
+            (27, ",", &[]),
+            (20, "none", &["libnccl-net-none.so"]),
+            (27, "none", &["none", "libnccl-net-none.so"]),
+            (28, "none", &[]),
+            (32, "NONE", &[]),
+            (
+                32,
+                "none,x",
+                &["none", "libnccl-net-none.so", "x", "libnccl-net-x.so"],
+            ),
+            (27, " ofi", &[" ofi", "libnccl-net- ofi.so"]),
+            (
+                27,
+                "ofi,,x",
+                &["ofi", "libnccl-net-ofi.so", "x", "libnccl-net-x.so"],
+            ),
+            (26, "ofi,x", &["ofi,x", "libnccl-net-ofi,x.so"]),
+            (
+                21,
+                "STATIC_PLUGIN",
+                &["STATIC_PLUGIN", "libnccl-net-STATIC_PLUGIN.so"],
+            ),
+            (24, "STATIC_PLUGIN", &[]),
+        ] {
+            assert_eq!(names(minor, plugin), asked, "2.{minor} {plugin:?}");
+        }
+        let many = (0..40)
+            .map(|n| format!("p{n}"))
+            .collect::<Vec<_>>()
+            .join(",");
+        assert_eq!(names(28, &many).len(), 28);
     }
 
     #[test]
     fn tables_grow() {
         assert_eq!(tables(Some(Version::new(2, 10, 3))), Some((4, 3)));
-        assert_eq!(tables(Some(Version::new(2, 26, 2))), Some((10, 6)));
+        for (minor, newest, oldest) in [
+            (14, 6, 4),
+            (18, 6, 4),
+            (19, 7, 5),
+            (20, 8, 5),
+            (23, 8, 5),
+            (24, 9, 5),
+            (25, 9, 5),
+            (26, 10, 6),
+            (27, 10, 6),
+            (28, 11, 6),
+            (29, 11, 6),
+            (30, 12, 6),
+            (32, 12, 6),
+        ] {
+            let known = tables(Some(Version::new(2, minor, 2)));
+            assert_eq!(known, Some((newest, oldest)), "2.{minor}");
+        }
         assert_eq!(tables(Some(Version::new(3, 0, 0))), Some((12, 6)));
         assert_eq!(tables(None), None);
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::fabric::Bounds;
 use super::ldso::Library;
 use super::root::Root;
 use super::version::Version;
@@ -13,8 +14,10 @@ const INSTALLED: &str = "/opt/amazon/efa_installed_packages";
 pub(crate) struct Packages {
     /// The EFA installer.
     pub(crate) installer: Option<Version>,
-    /// The libfabric that would be loaded.
+    /// The libfabric that would be loaded, as its package says.
     pub(crate) libfabric: Option<Version>,
+    /// And as its file does.
+    pub(crate) libfabric_bounds: Option<Bounds>,
     /// A plugin of the reference, installed with the EFA installer.
     pub(crate) plugin: Option<Version>,
     /// NCCL.
@@ -22,6 +25,14 @@ pub(crate) struct Packages {
 }
 
 impl Packages {
+    /// Takes what libfabric itself says, which has two numbers: it counts where the package says another.
+    pub(crate) fn learn(&mut self, libfabric: Version) {
+        let known = self.libfabric.map(|known| [known.0[0], known.0[1]]);
+        if known != Some([libfabric.0[0], libfabric.0[1]]) {
+            self.libfabric = Some(libfabric);
+        }
+    }
+
     /// Reads what the EFA installer wrote.
     pub(crate) fn of_installer(root: &Root) -> Self {
         let text = root.text(INSTALLED).unwrap_or_default();

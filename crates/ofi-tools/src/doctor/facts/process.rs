@@ -115,9 +115,7 @@ fn home(passwd: &str, user: u32) -> Option<PathBuf> {
 /// Files of libfabric that a process has mapped; `dir` is its directory below /proc.
 pub(crate) fn libfabrics(root: &Root, dir: &Path) -> Vec<String> {
     let maps = root.text(dir.join("maps")).unwrap_or_default();
-    let paths = maps
-        .lines()
-        .filter_map(|line| line.split_ascii_whitespace().nth(5));
+    let paths = maps.lines().filter_map(mapped);
     let of_library = paths.filter(|path| {
         let name = path.rsplit('/').next().unwrap_or_default();
         name.starts_with("libfabric") && name.contains(".so")
@@ -128,9 +126,43 @@ pub(crate) fn libfabrics(root: &Root, dir: &Path) -> Vec<String> {
     found
 }
 
+/// The file of a line of maps, which may have spaces (proc(5)): all that follows five fields.
+fn mapped(line: &str) -> Option<&str> {
+    let mut rest = line;
+    for _ in 0..5 {
+        let (_, after) = rest.split_once(' ')?;
+        rest = after.trim_start_matches(' ');
+    }
+    let file = rest.strip_suffix(" (deleted)").unwrap_or(rest);
+    Some(file).filter(|file| file.starts_with('/'))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Process, Root, home, memlock};
+    use super::{Process, Root, home, mapped, memlock};
+
+    #[test]
+    fn files_of_maps_are_whole() {
+        for (line, file) in [
+            (
+                "7f00-7f01 r-xp 00000000 08:01 42      /usr/lib/a.so",
+                Some("/usr/lib/a.so"),
+            ),
+            (
+                "7f00-7f01 r-xp 00000000 08:01 42 /my envs/a  b.so",
+                Some("/my envs/a  b.so"),
+            ),
+            (
+                "7f00-7f01 r-xp 00000000 08:01 42 /x y/a.so (deleted)",
+                Some("/x y/a.so"),
+            ),
+            ("7f00-7f01 rw-p 00000000 00:00 0 ", None),
+            ("7f00-7f01 rw-p 00000000 00:00 0    [heap]", None),
+            ("7f00-7f01", None),
+        ] {
+            assert_eq!(mapped(line), file, "{line}");
+        }
+    }
 
     #[test]
     fn limits_are_read_as_the_kernel_writes_them() {

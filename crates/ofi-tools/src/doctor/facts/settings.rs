@@ -1,12 +1,19 @@
 //! The variables that a collectives library has: the environment, and for NCCL its files.
 //!
 //! NCCL reads `NCCL_CONF_FILE` (or else `.nccl.conf` of the user's home in the password file, whatever
-//! `HOME` says), then `/etc/nccl.conf`; what is set already stays (NCCL user guide).
+//! `HOME` says), then `/etc/nccl.conf`; what is set already stays (NCCL user guide). It takes a line as it is: blanks are
+//! part of names and values, and `#` means something at the beginning alone (seen with 2.23.4 to 2.32.3).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::root::{Absent, Root};
+use super::version::Version;
+
+/// The first NCCL that has `NCCL_CONF_FILE`: seen with 2.23.4, and not with 2.22.3.
+const CONF_FILE_FROM: Version = Version::new(2, 23, 0);
+/// The first NCCL that takes no return for a part of a line: seen with 2.32.3, and not with 2.28.9.
+const NO_RETURN_FROM: Version = Version::new(2, 32, 0);
 
 /// A value, and where it is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +43,17 @@ impl Settings {
         Self { all, unread: None }
     }
 
-    /// Adds what NCCL's files say.
-    pub(crate) fn with_nccl_files(mut self, root: &Root, home: Option<&Path>) -> Self {
-        let named = self.value("NCCL_CONF_FILE").map(PathBuf::from);
+    /// Adds what the files of NCCL, of that version, say.
+    pub(crate) fn with_nccl_files(
+        mut self,
+        root: &Root,
+        home: Option<&Path>,
+        nccl: Option<Version>,
+    ) -> Self {
+        let knows = nccl.is_none_or(|version| version >= CONF_FILE_FROM);
+        let keeps_returns = nccl.is_some_and(|version| version < NO_RETURN_FROM);
+        let named = self.value("NCCL_CONF_FILE").filter(|_| knows);
+        let named = named.map(PathBuf::from);
         let own = home.map(|home| home.join(".nccl.conf"));
         if let Some(file) = &named {
             if let Err(absent) = root.text(file) {
@@ -47,24 +62,25 @@ impl Settings {
         }
         let first = named.or(own);
         for file in first.into_iter().chain([PathBuf::from("/etc/nccl.conf")]) {
-            self.read(&file, &root.text(&file).unwrap_or_default());
+            let text = root.text(&file).unwrap_or_default();
+            self.read(&file, &text, keeps_returns);
         }
         self
     }
 
-    fn read(&mut self, file: &Path, text: &str) {
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = line.split('#').next().unwrap_or_default();
-            let Some((name, value)) = line.split_once('=') else {
+    fn read(&mut self, file: &Path, text: &str, keeps_returns: bool) {
+        for (number, line) in (1..).zip(text.split('\n')) {
+            let without = line.strip_suffix('\r').filter(|_| !keeps_returns);
+            let line = without.unwrap_or(line);
+            let Some((name, value)) = line.split_once('=').filter(|_| !line.starts_with('#'))
+            else {
                 continue;
             };
             let setting = || Setting {
-                value: value.trim().to_owned(),
+                value: value.to_owned(),
                 origin: format!("{}:{number}", file.display()),
             };
-            self.all
-                .entry(name.trim().to_owned())
-                .or_insert_with(setting);
+            self.all.entry(name.to_owned()).or_insert_with(setting);
         }
     }
 
@@ -111,7 +127,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::{Root, Settings};
+    use super::{Root, Settings, Version};
     use std::path::Path;
 
     #[test]
@@ -119,7 +135,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for (file, text) in [
             ("etc/nccl.conf", "# all\nA=etc\nB=etc\nC=etc\n"),
-            ("users/u/.nccl.conf", "B=home # mine\n"),
+            ("users/u/.nccl.conf", "B=home # mine\n#D=1\n E=1\n"),
             ("x.conf", "B=named\n"),
         ] {
             let file = dir.path().join(file);
@@ -130,16 +146,21 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let home = Some(Path::new("/users/u"));
         let env = || Settings::of_environment([pair("C", "env")]);
-        let read = env().with_nccl_files(&root, home);
+        let read = env().with_nccl_files(&root, home, None);
         assert_eq!(
             ["A", "B", "C"].map(|n| read.value(n).unwrap()),
-            ["etc", "home", "env"]
+            ["etc", "home # mine", "env"]
         );
-        assert_eq!(read.show("B"), "B=home (from /users/u/.nccl.conf:1)");
+        assert_eq!(read.show("B"), "B=home # mine (from /users/u/.nccl.conf:1)");
+        assert_eq!((read.value("D"), read.value("E")), (None, None));
         let named = Settings::of_environment([pair("NCCL_CONF_FILE", "/x.conf")]);
-        assert_eq!(named.with_nccl_files(&root, home).value("B"), Some("named"));
+        let of = |minor| Some(Version::new(2, minor, 3));
+        let old = named.clone().with_nccl_files(&root, home, of(22));
+        assert_eq!(old.value("B"), Some("home # mine"));
+        let read = named.with_nccl_files(&root, home, of(23));
+        assert_eq!(read.value("B"), Some("named"));
         let named = Settings::of_environment([pair("NCCL_CONF_FILE", "/y.conf")]);
-        let read = named.with_nccl_files(&root, home);
+        let read = named.with_nccl_files(&root, home, None);
         assert_eq!(
             (read.value("B"), read.unread.is_some()),
             (Some("etc"), true)

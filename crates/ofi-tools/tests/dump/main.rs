@@ -1,6 +1,9 @@
 //! `ofi dump` on dumps that are made here: chains, circles, who is silent, and files that are none.
 #![expect(clippy::unwrap_used, reason = "test code")]
 
+mod rings;
+mod runs;
+
 use ofi_net::dump::{
     Comm, Domain, Dump, Endpoint, Kind, Process, Reason, Request, SCHEMA, Stage, TOOL,
 };
@@ -9,7 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// The trigger that all have answered who are not silent.
-const ASKED: u64 = 1_000_000;
+const ASKED: u64 = 6_000_000_000;
 
 fn address(rank: u32) -> String {
     format!("10.0.0.{rank}:7")
@@ -69,6 +72,7 @@ fn comm(kind: Kind, (own, peer): (u32, u32), next: u32) -> Comm {
         ctrls: 0,
         posts_waiting: 0,
         flying: 0,
+        eagain: 0,
         asked: false,
         answered: false,
         oldest: None,
@@ -83,6 +87,7 @@ fn stuck(kind: Kind, ends: (u32, u32), next: u32) -> Comm {
         _ => Stage::AwaitData,
     };
     let oldest = Request {
+        request: "1.1".to_owned(),
         kind: "send".to_owned(),
         seq: Some((next + 1023) % 1024),
         bytes: 4096,
@@ -255,6 +260,10 @@ fn hostile_files_are_refused_by_name() {
     newer["schema"] = 2.into();
     let mut damaged = good.clone();
     damaged["domains"][0]["seq_modulus"] = 0.into();
+    let mut busy = good.clone();
+    busy["domains"][0]["busy"] = true.into();
+    busy["domains"][0]["seq_modulus"] = 0.into();
+    busy["domains"][0]["comms"] = serde_json::to_value([comm(Kind::Send, (1, 2), 9)]).unwrap();
     let mut negative = good;
     negative["process"]["pid"] = (-1).into();
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -265,6 +274,7 @@ fn hostile_files_are_refused_by_name() {
         ("d", deep, "no dump"),
         ("e", "{}".to_owned(), "something else"),
         ("f", "\u{0}".to_owned(), "no dump"),
+        ("g", busy.to_string(), "seq_modulus"),
     ];
     for (name, text, _) in &bad {
         let file = dir.path().join(format!("ofi-dump-{name}.json"));
@@ -277,7 +287,10 @@ fn hostile_files_are_refused_by_name() {
     assert!(pipe.unwrap().success());
     let output = ofi(&[], dir.path());
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(errors.contains("ofi-dump-y.json: not a file"), "{errors}");
+    assert!(
+        errors.contains("ofi-dump-y.json: it is no file"),
+        "{errors}"
+    );
     for (name, _, says) in &bad {
         let line = errors
             .lines()
@@ -287,7 +300,10 @@ fn hostile_files_are_refused_by_name() {
             "{name}: {errors}"
         );
     }
-    assert!(errors.contains("ofi-dump-z.json: not a file"), "{errors}");
+    assert!(
+        errors.contains("ofi-dump-z.json: it is a symbolic link"),
+        "{errors}"
+    );
     assert_eq!(output.status.code(), Some(2));
     let page = String::from_utf8_lossy(&output.stdout);
     assert!(page.contains("who has the address 10.0.0.2:7"), "{page}");
