@@ -110,6 +110,15 @@ impl Batch {
         lanes
     }
 
+    /// As [`Batch::data_lanes`], wherever its operations go.
+    pub(crate) fn lanes(&self, rails: RailCount) -> u8 {
+        match self.op {
+            OpKind::Ctrl if self.left() > 0 => self.single().0.bit(),
+            OpKind::Ctrl => 0,
+            _ => self.data_lanes(rails),
+        }
+    }
+
     /// Operations that were not offered.
     pub(crate) const fn left(&self) -> u8 {
         self.count.saturating_sub(self.next)

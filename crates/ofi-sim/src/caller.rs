@@ -293,16 +293,24 @@ impl<D: Dialect> Caller<'_, D> {
             keys,
             optional,
         };
-        let admission = self.engine.irecv(comm, &recv)?;
-        if let Admission::Admitted(_) = admission {
-            let truth = self.world.ledger.link_mut(self.link.index);
-            let ring = &mut truth.rings[RECV];
-            ring.admit(addr, len, region, false);
-            if let Some(record) = ring.get_mut(ring.next - 1) {
-                record.optional = optional;
-            }
+        // The ledger is told before, since the CTRL may be posted within the call.
+        let ring = &mut self.world.ledger.link_mut(self.link.index).rings[RECV];
+        let untold = ring.before();
+        ring.admit(addr, len, region, false);
+        if let Some(record) = ring.get_mut(ring.next - 1) {
+            record.optional = optional;
         }
-        Ok(admission)
+        // As for a send.
+        let said = if self.engine.posts_waiting() == 0 && self.link.rng.chance(500_000) {
+            let (host, world) = (self.host(), &mut *self.world);
+            self.engine.irecv_to(comm, &recv, &mut Port { world, host })
+        } else {
+            self.engine.irecv(comm, &recv)
+        };
+        if !matches!(said, Ok(Admission::Admitted(_))) {
+            self.world.ledger.link_mut(self.link.index).rings[RECV].retract(untold);
+        }
+        said
     }
 
     fn test_all(&mut self) -> bool {

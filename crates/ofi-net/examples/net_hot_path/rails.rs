@@ -189,17 +189,18 @@ pub(crate) fn posted() -> usize {
     POSTED.with_borrow(Vec::len)
 }
 
-/// What was posted since completes, in order.
+/// What was posted since completes, in order, and does not count any more.
 pub(crate) fn complete() {
-    let contexts = POSTED.take();
-    let entry = |&op_context: &*mut c_void| b::fi_cq_data_entry {
+    let entry = |op_context: *mut c_void| b::fi_cq_data_entry {
         op_context,
         flags: consts::FI_SEND | consts::FI_MSG,
         len: 0,
         buf: core::ptr::null_mut(),
         data: 0,
     };
-    STAGED.with_borrow_mut(|staged| staged.extend(contexts.iter().rev().map(entry)));
+    POSTED.with_borrow_mut(|posted| {
+        STAGED.with_borrow_mut(|staged| staged.extend(posted.drain(..).rev().map(entry)));
+    });
 }
 
 /// Writes of a peer of `len` bytes arrive, in order.

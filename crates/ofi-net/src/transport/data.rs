@@ -94,17 +94,16 @@ impl Transport {
             };
             let Buffer { addr, len, region } = buffer;
             let (wire_addr, keys) = (view.wire_addr(addr), view.keys);
-            let admission = core.engine.irecv(
-                key,
-                &RecvBuf {
-                    addr,
-                    len,
-                    region,
-                    wire_addr,
-                    keys,
-                    optional,
-                },
-            );
+            let buffer = RecvBuf {
+                addr,
+                len,
+                region,
+                wire_addr,
+                keys,
+                optional,
+            };
+            let Core { engine, port, .. } = &mut *core;
+            let admission = engine.irecv_to(key, &buffer, port);
             core.admitted(key, admission)
         });
         let request = self.registry.told(request)?;

@@ -214,9 +214,10 @@ impl Bench {
             optional: false,
         };
         comm.seq = comm.seq.wrapping_add(1) & 0x3FF;
-        let admission = self.engine.irecv(comm.key, black_box(&buf));
-        self.engine.pump(&mut self.port);
-        admitted(admission)
+        admitted(
+            self.engine
+                .irecv_to(comm.key, black_box(&buf), &mut self.port),
+        )
     }
 }
 

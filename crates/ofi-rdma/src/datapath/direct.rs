@@ -1,9 +1,11 @@
-//! The short way of a send while nothing waits, which is most of what a training job does: everything is written down once, as if the port took all segments, and then they go to the
-//! port. What it does not take is taken back.
+//! The short way of a send or a receive while nothing waits, which is most of what a training job does: everything
+//! is written down once, as if the port took all operations, and then they go to the port. What it does not take is
+//! taken back.
 
 use ofi_sched::Policy;
 
 use super::Admission;
+use super::irecv::{CTRL_AND_DATA, RecvBuf};
 use super::isend::{SendBuf, checked_len};
 use super::offer::Offered;
 use super::post::{Post, Segments};
@@ -16,8 +18,9 @@ use crate::error::{Error, OpKind};
 use crate::key::{CommKey, ReqKey};
 use crate::port::{Outcome, RailPort};
 use crate::request::{Kind, NO_WIRE, Request};
+use crate::wire::ctrl::ctrl_bytes;
 
-/// What became of a send.
+/// What became of a send or receive.
 enum Direct {
     /// The port has all of it.
     Sent(ReqKey),
@@ -168,11 +171,96 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
         }
     }
 
+    /// [`Engine::irecv`] and [`Engine::pump`] in one, and cheaper than the two where nothing waits.
+    ///
+    /// # Errors
+    /// As [`Engine::irecv`].
+    #[inline]
+    pub fn irecv_to<P: RailPort>(
+        &mut self,
+        comm: CommKey,
+        buf: &RecvBuf,
+        port: &mut P,
+    ) -> Result<Admission, Error> {
+        match self.receive_at_once(comm, buf, port) {
+            Direct::Sent(key) => Ok(Admission::Admitted(key)),
+            Direct::Partly(batch, offered) => {
+                self.take_back(batch, offered, port);
+                Ok(Admission::Admitted(ReqKey(batch.owner)))
+            }
+            Direct::Not => self.irecv_and_pump(comm, buf, port),
+        }
+    }
+
+    #[inline(never)]
+    fn irecv_and_pump<P: RailPort>(
+        &mut self,
+        comm: CommKey,
+        buf: &RecvBuf,
+        port: &mut P,
+    ) -> Result<Admission, Error> {
+        let admission = self.irecv(comm, buf);
+        self.pump(port);
+        admission
+    }
+
+    /// One CTRL, for a receive whose data is not here and which is told of what comes.
+    #[inline(always)]
+    fn receive_at_once<P: RailPort>(
+        &mut self,
+        comm: CommKey,
+        buf: &RecvBuf,
+        port: &mut P,
+    ) -> Direct {
+        let (Ok(len), Ok(())) = (checked_len(buf.len), self.check_keys(buf)) else {
+            return Direct::Not;
+        };
+        let (epoch, waits) = (self.epoch, self.has_posts() || buf.optional);
+        let c = self.comms.get_mut(comm.0);
+        let Some(c) = c.filter(|c| c.is_ready(CommKind::Recv) && !waits) else {
+            return Direct::Not;
+        };
+        let (None, Some(vacant)) = (c.window.next_early(), self.requests.vacant()) else {
+            return Direct::Not;
+        };
+        let Some(refs) = self.region_refs.get_mut(buf.region.0 as usize) else {
+            return Direct::Not;
+        };
+        *refs = refs.wrapping_add(1);
+        let key = vacant.key();
+        let bytes = ctrl_bytes(self.config.data_rails, self.config.key_width);
+        let rail = self.policy.plan_one(bytes as u64, self.control_rails);
+        let mut batch = Batch::one(OpKind::Ctrl, key, rail, 0);
+        let (lane, waiting) = batch.single();
+        let place = (buf.region, buf.addr, len);
+        let wire = (buf.wire_addr, buf.keys);
+        let mut request = Request::new(comm.0, Kind::Recv, place, wire, epoch);
+        request.seq = c.window.start(key.index());
+        request.needs(CTRL_AND_DATA);
+        request.expect_segments(D::encode_imm(1, comm.0.index(), request.seq));
+        request.flying = lane.bit();
+        request.used = lane.bit();
+        let request = vacant.fill(request);
+        c.flying = c.flying.wrapping_add(1);
+        c.moved = true;
+        add(&mut self.counters.recvs, 1);
+        add(&mut self.counters.ctrls, 1);
+        self.epoch = epoch.wrapping_add(1);
+        let post = Post::ctrl(&self.config, c, request, (&waiting, lane));
+        match port.post(&post) {
+            Outcome::Accepted => Direct::Sent(ReqKey(key)),
+            outcome => {
+                let offered = batch.not_accepted(outcome, &post);
+                Direct::Partly(batch, offered)
+            }
+        }
+    }
+
     /// The port did not take the rest, `batch`, or is done already with the operation before it.
     #[cold]
     fn take_back<P: RailPort>(&mut self, batch: Batch, offered: Offered, port: &mut P) {
         if let Some(request) = self.requests.get_mut(batch.owner) {
-            request.flying &= !batch.data_lanes(self.data_rails);
+            request.flying &= !batch.lanes(self.data_rails);
             request.queued = batch.left();
             if let Some(c) = self.comms.get_mut(request.comm) {
                 let left = u32::from(batch.left());

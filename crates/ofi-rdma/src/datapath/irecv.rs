@@ -18,6 +18,9 @@ use crate::port::RegionId;
 use crate::request::{Kind, Request};
 use crate::wire::ctrl::ctrl_bytes;
 
+/// What a receive waits for: its CTRL's own completion, and "all data is here" (trap 14 of section 0).
+pub(super) const CTRL_AND_DATA: u8 = 2;
+
 /// Where to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvBuf {
@@ -72,8 +75,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
             request.no_imm = true;
             request.expect_no_segments();
         } else {
-            // The CTRL's own completion, and "all data is here" (trap 14 of section 0).
-            request.needs(2);
+            request.needs(CTRL_AND_DATA);
             request.expect_segments(D::encode_imm(1, comm.0.index(), request.seq));
         }
         request.queued = 1;
@@ -101,7 +103,7 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     }
 
     #[inline]
-    fn check_keys(&self, buf: &RecvBuf) -> Result<(), Error> {
+    pub(super) fn check_keys(&self, buf: &RecvBuf) -> Result<(), Error> {
         if self.config.key_width == KeyWidth::Long {
             return Ok(());
         }
