@@ -6,6 +6,7 @@
 //! cases in a build without counters say what counting costs ([`without`]).
 
 mod loops;
+mod whole;
 mod without;
 
 use core::fmt::Write as _;
@@ -246,14 +247,21 @@ fn number_of(block: &str, name: &str) -> Option<f64> {
     row.rsplit('|').nth(1)?.trim().parse().ok()
 }
 
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok()
+}
+
+/// How many operations the program says it measured: the line that is a number.
+fn rounds(output: &str) -> Option<f64> {
+    output.lines().find_map(number)
+}
+
 /// Instructions of one operation, from what callgrind and the program print.
 fn cost(output: &str) -> Result<f64> {
-    let number = |text: &str| text.trim().parse::<f64>().ok();
     let collected = output
         .lines()
         .find_map(|line| line.split_once("Collected :").and_then(|(_, n)| number(n)));
-    let rounds = output.lines().find_map(number);
-    let (Some(collected), Some(rounds)) = (collected, rounds) else {
+    let (Some(collected), Some(rounds)) = (collected, rounds(output)) else {
         bail!("nothing was counted:\n{output}");
     };
     ensure!(rounds > 0.0, "nothing was run");

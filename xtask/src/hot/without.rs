@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
-use super::{Case, ENGINE, SLACK, SUITES, Suite, case, measure_program};
+use super::{Case, ENGINE, SLACK, SUITES, Suite, case, measure_program, whole};
 use crate::libfabric::Libfabric;
 use crate::settings;
 use crate::setup::{self, Extent};
@@ -40,7 +40,7 @@ const HELD: [&str; 12] = [
 
 /// The same through the transport, from its call to libfabric's and from the queue's entry on: the engine with what is
 /// counted of each rail, and the look for a trace.
-const TRANSPORT: Suite = Suite {
+pub(super) const TRANSPORT: Suite = Suite {
     package: "ofi-net",
     example: "net_hot_path",
     cases: &[
@@ -78,6 +78,7 @@ pub(super) fn compare(here: &Workspace, counted: &[f64]) -> Result<()> {
     match setup::prepare(here, Extent::System).any() {
         Ok(libfabric) => {
             let (counted, plain) = transport(here, libfabric)?;
+            whole::tell(here, libfabric)?;
             held.extend(TRANSPORT.cases.iter().zip(counted));
             without.extend(plain);
         }
