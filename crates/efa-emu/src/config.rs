@@ -162,7 +162,8 @@ impl Config {
             stats: lookup("EFA_EMU_STATS").map(PathBuf::from),
             generation: lookup("EFA_EMU_GENERATION")
                 .map(|text| Generation::parse(&text))
-                .transpose()?,
+                .transpose()
+                .map_err(|error| format!("EFA_EMU_GENERATION={error}"))?,
             dir: PathBuf::from(lookup("EFA_EMU_DIR").unwrap_or_else(|| "/dev/shm".to_owned())),
             device_thread: choice(lookup, "EFA_EMU_PROGRESS", ("device", "calls"))?,
             direct_copies: choice(lookup, "EFA_EMU_CMA", ("1", "0"))?,
@@ -363,6 +364,7 @@ mod tests {
             ("EFA_EMU_NICS", "65"),
             ("EFA_EMU_CMA", "maybe"),
             ("EFA_EMU_GENERATION", "new"),
+            ("EFA_EMU_GENERATION", "9.9"),
             ("EFA_EMU_LACKS", "hmem,money"),
             ("EFA_EMU_PLAN", "@/no/such/file"),
             ("EFA_EMU_PLAN", "lose nic=7"),

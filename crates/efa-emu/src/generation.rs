@@ -1,6 +1,7 @@
 //! Which libfabric's EFA is played: options and fabrics came with versions (providers.md 6).
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
 /// A version of libfabric, by default of the one that loaded the
 /// provider, or of [`Generation::OLDEST_IN_USE`] if that is older.
@@ -17,10 +18,13 @@ impl Generation {
         Self(version >> 16, version & 0xffff)
     }
 
+    /// Those that can be asked for: the minor versions of each major one.
+    const RELEASED: [(u32, RangeInclusive<u32>); 2] = [(1, 17..=22), (2, 0..=6)];
+
     /// `"1.22"`.
     ///
     /// # Errors
-    /// What the text should have been.
+    /// What the text could have been.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let parts = text.trim().split_once('.');
         let numbers = parts.and_then(|(major, minor)| {
@@ -28,10 +32,25 @@ impl Generation {
             let minor = minor.split('.').next()?;
             Some((major.parse().ok()?, minor.parse().ok()?))
         });
-        let (major, minor) = numbers.ok_or_else(|| {
-            format!("EFA_EMU_GENERATION={text}: expected a version, such as 1.22")
+        let is_one = |(major, minor): &(u32, u32)| {
+            let mut all = Self::RELEASED.iter();
+            all.any(|(of, minors)| of == major && minors.contains(minor))
+        };
+        let (major, minor) = numbers.filter(is_one).ok_or_else(|| {
+            let all = Self::released().join(", ");
+            format!("{text}: expected a version of libfabric whose EFA can be played: {all}")
         })?;
         Ok(Self(major, minor))
+    }
+
+    fn released() -> Vec<String> {
+        let each = |(major, minors): &(u32, RangeInclusive<u32>)| {
+            let major = *major;
+            minors
+                .clone()
+                .map(move |minor| Self(major, minor).to_string())
+        };
+        Self::RELEASED.iter().flat_map(each).collect()
     }
 
     /// Whether something that came with a version is there.
@@ -66,9 +85,15 @@ mod tests {
         assert_eq!(Generation::parse("2.5.1"), Ok(Generation(2, 5)));
         assert_eq!(Generation::of_packed((2 << 16) | 1), Generation(2, 1));
         assert!(Generation(2, 0).has(1, 22) && !Generation(1, 17).has(1, 22));
-        for bad in ["", "2", "2.x", "new"] {
+        for bad in [
+            "", "2", "2.x", "new", "9.9", "1.16", "1.23", "2.7", "2.5x", "-1.17",
+        ] {
             let error = Generation::parse(bad).unwrap_err();
-            assert!(error.contains(bad), "{error}");
+            let list = "1.17, 1.18, 1.19, 1.20, 1.21, 1.22, 2.0, 2.1, 2.2, 2.3, 2.4, 2.5, 2.6";
+            assert!(error.starts_with(bad) && error.contains(list), "{error}");
+        }
+        for good in Generation::released() {
+            assert_eq!(Generation::parse(&good).unwrap().to_string(), good);
         }
     }
 }

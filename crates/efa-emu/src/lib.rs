@@ -30,6 +30,14 @@ pub mod plan;
 pub mod shape;
 pub mod stats;
 
+/// Whether a text names a libfabric whose EFA can be played (`EFA_EMU_GENERATION`).
+///
+/// # Errors
+/// A text that has the ones there are.
+pub fn check_generation(text: &str) -> Result<(), String> {
+    generation::Generation::parse(text).map(|_| ())
+}
+
 /// Removes what killed processes of this user left in a directory of shared segments (`EFA_EMU_DIR`), as
 /// each start of the provider does. Costs some 20 us a segment.
 pub fn sweep(segments: &std::path::Path) {

@@ -63,7 +63,7 @@ pub(crate) enum Command {
     /// For example: ofi emu --shape p5 -- ofi perf check --plugin libnccom-net.so. The command, and all it
     /// starts, finds the emulated NICs as libfabric's provider efa. --help-rules prints the rules of
     /// --plan, --help-shapes the instances. Ends with the command's status, 2 if it could not be
-    /// run, 4 with --strict if it left something open.
+    /// run; with --strict 4 if it left something open, 5 if a rule of the plan never struck.
     Emu(crate::emu::EmuArgs),
     /// Says whether a job would use the network here, and if not, why
     ///

@@ -5,12 +5,10 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Runs `ofi emu` with these words, and a file for a provider.
+/// Runs `ofi emu` with these words.
 fn emu(words: &[&str]) -> Output {
-    let provider = tempfile::NamedTempFile::new().unwrap();
     Command::new(env!("CARGO_BIN_EXE_ofi"))
-        .args(["emu", "--provider"])
-        .arg(provider.path())
+        .arg("emu")
         .args(words)
         .env_remove("FI_PROVIDER")
         .output()
@@ -20,16 +18,13 @@ fn emu(words: &[&str]) -> Output {
 /// Who stops `ofi emu` stops the command, and nothing stays behind.
 #[test]
 fn signals_go_on_to_the_command() {
-    let provider = tempfile::NamedTempFile::new().unwrap();
     for (signal, number) in [("TERM", 15), ("INT", 2), ("HUP", 1)] {
         if is_ignored(number) {
             continue; // as under nohup(1): commands inherit that, and so does whoever stops them
         }
         let status = 128 + number;
         let mut emu = Command::new(env!("CARGO_BIN_EXE_ofi"))
-            .args(["emu", "--provider"])
-            .arg(provider.path())
-            .args(["sh", "-c", "echo $FI_PROVIDER_PATH; exec cat"])
+            .args(["emu", "sh", "-c", "echo $FI_PROVIDER_PATH; exec cat"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -110,11 +105,46 @@ fn what_cannot_be_run_is_status_2_and_says_why() {
         (&["--plan", "lose from=9 to=8", "true"], "never strike"),
         (&["--plan", "no-such-file", "true"], "--plan no-such-file"),
         (&["/no/such/command"], "/no/such/command"),
+        (&["--generation", "9.x", "true"], "2.4, 2.5, 2.6"),
+        (&["--generation", "9.9", "true"], "--generation 9.9: "),
+        (&["--provider", "/no/such", "true"], "--provider /no/such"),
+        (&["--provider", "/dev/null", "true"], "libefa_emu_fi.so"),
+        // Another library, a program, a directory.
+        (&["--provider", &libc(), "true"], "fi_prov_ini"),
+        (&["--provider", "/proc/self/exe", "true"], "fi_prov_ini"),
+        (&["--provider", "/tmp", "true"], "fi_prov_ini"),
     ] {
         let ran = emu(words);
         assert_eq!(ran.status.code(), Some(2), "{ran:?}");
         assert!(text(&ran.stderr).contains(says), "{ran:?}");
     }
+}
+
+/// The C library of this process.
+fn libc() -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let mut paths = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5));
+    paths
+        .find(|path| path.contains("/libc.so"))
+        .unwrap()
+        .to_owned()
+}
+
+/// A rule that never struck is no success of what it was to show.
+#[test]
+fn rules_that_never_struck_are_a_status_of_their_own() {
+    let run = |plan: &str, strict: &[&str]| {
+        let mut words = vec!["--plan", plan];
+        words.extend(strict);
+        words.extend(["--", "true"]);
+        emu(&words).status.code()
+    };
+    assert_eq!(run("lose at=1", &[]), Some(0));
+    assert_eq!(run("lose at=1", &["--strict"]), Some(5));
+    assert_eq!(run("lose chance=1%", &["--strict"]), Some(0));
+    assert_eq!(run("", &["--strict"]), Some(0));
 }
 
 /// With the binary alone a user finds every rule, and every example of the list is one that is taken.

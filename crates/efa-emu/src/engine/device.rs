@@ -1,7 +1,8 @@
 //! The thread that makes progress when nobody calls: a device works on while its owner computes.
 //!
 //! Calls make most of the progress, at once; the thread is for what they leave, so it looks every
-//! few milliseconds only. It ends with the last endpoint.
+//! few milliseconds only, and at once where peers need its help to copy (futex(2)). It ends with the last
+//! endpoint.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -12,9 +13,14 @@ use std::time::Instant;
 use super::endpoint::Ep;
 use super::locked;
 use super::process::Process;
+use crate::mem::{relay, wake};
 
-/// Between two looks.
+/// Between two looks ..
 const TICK: Duration = Duration::from_millis(2);
+/// .. while it is the thread that takes copies through shared memory further ..
+const NAP: Duration = Duration::from_micros(50);
+/// .. and how long it stays awake for a peer's next one, others' work first.
+const LINGER: Duration = Duration::from_micros(50);
 
 /// How long the end of the thread is waited for.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -60,7 +66,9 @@ pub(crate) fn stop() {
         return;
     };
     stop.store(true, Ordering::Relaxed);
-    thread.thread().unpark();
+    if let Some(process) = Process::existing() {
+        wake::rouse(process.segment());
+    }
     let since = Instant::now();
     while !thread.is_finished() {
         if since.elapsed() > PATIENCE {
@@ -73,15 +81,34 @@ pub(crate) fn stop() {
 }
 
 fn run(process: &'static Process, stop: &AtomicBool) {
+    let mut due = Instant::now();
+    let mut linger = due;
     while !stop.load(Ordering::Relaxed) {
-        thread::park_timeout(TICK);
-        let endpoints: Vec<Arc<Ep>> = locked(&process.endpoints).clone();
-        for endpoint in endpoints {
-            endpoint.progress();
-            if let Some(bound) = endpoint.bound() {
-                bound.rx.relieve();
-            }
+        let mut now = Instant::now();
+        if now >= due {
+            let moves = tick(process);
+            now = Instant::now();
+            due = now + if moves { NAP } else { TICK };
         }
-        process.serve();
+        if process.serve_some() {
+            linger = Instant::now() + LINGER;
+        } else if now >= linger {
+            wake::sleep(process.segment(), due - now);
+        }
+        thread::yield_now();
     }
+}
+
+/// Looks after all endpoints. Whether copies went on that way, so that there is more to come soon.
+fn tick(process: &Process) -> bool {
+    let before = relay::steps_of_this_thread();
+    let endpoints: Vec<Arc<Ep>> = locked(&process.endpoints).clone();
+    for endpoint in endpoints {
+        endpoint.progress();
+        if let Some(bound) = endpoint.bound() {
+            bound.rx.relieve();
+        }
+    }
+    process.count_traffic();
+    relay::steps_of_this_thread() != before
 }

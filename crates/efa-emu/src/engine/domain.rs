@@ -98,6 +98,8 @@ impl Domain {
         self.process
             .keys()
             .close(self.process.segment(), region.key);
+        // Nobody uses it any more: what was moved has its place in the statistics when this returns.
+        self.nic.count_traffic(self.process);
         self.nic.deregister(self.process, region.memory);
     }
 }

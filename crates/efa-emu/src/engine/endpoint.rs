@@ -223,7 +223,10 @@ impl Ep {
         self.receive_ended();
         let stats = self.domain.nic.stats(self.domain.process);
         stats.recvs.fetch_add(1, Ordering::Relaxed);
-        stats.bytes_in.fetch_add(happened.len, Ordering::Relaxed);
+        // What was written is counted as it was written.
+        if happened.flags & c::FI_RMA == 0 {
+            stats.bytes_in.fetch_add(happened.len, Ordering::Relaxed);
+        }
     }
 
     /// Ends it: peers get no answer any more, and what is pending is flushed.

@@ -53,6 +53,21 @@ pub(super) struct At<'a> {
     slot: usize,
 }
 
+impl At<'_> {
+    /// Counts a write or a read at its target, whose program learns nothing of it.
+    fn count(&self, op: &Op) {
+        let nic = usize::from(op.target.address.nic);
+        let Some(traffic) = self.segment.traffic.get(nic) else {
+            return;
+        };
+        let bytes = match op.kind {
+            Kind::Read => &traffic.read,
+            Kind::Send | Kind::Write => &traffic.written,
+        };
+        bytes.fetch_add(op.len, Ordering::Relaxed);
+    }
+}
+
 impl Ep {
     /// Takes an operation as far as it goes now.
     pub(super) fn execute(&self, op: &mut Op, now: u64) -> Went {
@@ -292,7 +307,10 @@ impl Ep {
         let remote = [(addr, op.len)];
         let right = relay::Right::Key(op.remote.key);
         match self.copy(op, at, (&remote, right), op.len)? {
-            Copied::Done => Ok(()),
+            Copied::Done => {
+                at.count(op);
+                Ok(())
+            }
             Copied::Wait | Copied::Dead => Err(Went::Waits),
             Copied::Refused => Err(Went::Failed(Code::BAD_RKEY)),
         }

@@ -68,6 +68,22 @@ impl Nic {
         process.stats().nic(self.index)
     }
 
+    /// Adds what peers wrote and read by this NIC since the last time to what it counts.
+    pub(crate) fn count_traffic(&self, process: &Process) {
+        let Some(traffic) = process.segment().traffic.get(self.index) else {
+            return;
+        };
+        let stats = self.stats(process);
+        for (moved, counter) in [
+            (&traffic.written, &stats.bytes_in),
+            (&traffic.read, &stats.bytes_out),
+        ] {
+            if moved.load(Ordering::Relaxed) > 0 {
+                counter.fetch_add(moved.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
+
     /// How a post goes that is otherwise fine: all that the plan says of it is decided, done and counted
     /// here, for every kind alike.
     ///

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::io;
+use std::sync::Once;
 
 use super::process::Process;
 use crate::alive::Incarnation;
@@ -136,16 +137,24 @@ impl Peer {
                     self.is_dead.store(true, Ordering::Relaxed);
                     return Copied::Dead;
                 }
-                Err(Some(libc::EPERM | libc::ENOSYS)) => {
+                Err(Some(code @ (libc::EPERM | libc::ENOSYS))) => {
                     self.refuses.store(true, Ordering::Relaxed);
+                    let pid = self.owner.pid;
+                    tell(&match code {
+                        libc::EPERM => Why::NotPermitted { pid },
+                        _ => Why::NoCall,
+                    });
                 }
                 Err(_) if self.look() => return Copied::Dead,
                 Err(_) => return Copied::Refused,
             }
         }
+        if !process.config().direct_copies {
+            tell(&Why::Told);
+        }
         let segment = self.segment(process);
         // SAFETY: the caller's promise.
-        match unsafe { relay::step(segment, process.user(), under, copy) } {
+        match unsafe { relay::step(segment, (process.user(), process.now_ns()), under, copy) } {
             relay::Step::Done => Copied::Done,
             relay::Step::Wait => Copied::Wait,
             relay::Step::Refused => Copied::Refused,
@@ -166,5 +175,74 @@ impl Peer {
         };
         // SAFETY: the caller's promise.
         unsafe { transfer(side, direction, pieces, len) }
+    }
+}
+
+/// Why there are no direct copies.
+#[derive(Debug)]
+enum Why {
+    /// `EFA_EMU_CMA=0`.
+    Told,
+    NotPermitted {
+        pid: u32,
+    },
+    NoCall,
+}
+
+/// Says once that bytes go the long way, why, what that costs, and what to do.
+#[expect(
+    clippy::print_stderr,
+    reason = "a provider has no other way to say what is to be done"
+)]
+fn tell(why: &Why) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| eprintln!("{}", detour(why)));
+}
+
+fn detour(why: &Why) -> String {
+    let (why, so) = match why {
+        Why::Told => (
+            "EFA_EMU_CMA=0".to_owned(),
+            "without EFA_EMU_CMA the target's memory is reached directly",
+        ),
+        Why::NotPermitted { pid } => (
+            format!("process_vm_writev(2) to process {pid} is not permitted"),
+            "the same user and capabilities on both sides, /proc/sys/kernel/yama/ptrace_scope 0 or 1, in containers \
+             CAP_SYS_PTRACE (docker: --cap-add SYS_PTRACE)",
+        ),
+        Why::NoCall => (
+            "the system has no process_vm_writev(2), or a filter of seccomp(2) hides it".to_owned(),
+            "another filter (docker: --security-opt seccomp=..)",
+        ),
+    };
+    format!(
+        "efa-emu: bytes go through shared memory, copied twice, and the target's processor time is needed for it: \
+         {why}; latency and bandwidth may be half as good or worse\n  try: {so}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detour_is_told_with_its_reason_and_its_end() {
+        for (why, reason, end) in [
+            (Why::Told, "EFA_EMU_CMA=0;", "without EFA_EMU_CMA"),
+            (
+                Why::NotPermitted { pid: 4711 },
+                "process 4711 ",
+                "ptrace_scope",
+            ),
+            (Why::NoCall, "seccomp(2)", "seccomp="),
+        ] {
+            let text = detour(&why);
+            let (told, hint) = text.split_once("\n  try: ").expect("a hint");
+            assert!(
+                told.starts_with("efa-emu: ") && told.contains(reason),
+                "{told}"
+            );
+            assert!(hint.contains(end), "{hint}");
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::generation::Generation;
 use crate::mem::layout::{ENDPOINTS, QUEUES, Segment};
 use crate::mem::mapping::{self, Mapping};
 use crate::mem::regions::Keys;
-use crate::mem::{presence, relay};
+use crate::mem::{presence, serve};
 use crate::plan::NicPlan;
 use crate::stats::Stats;
 
@@ -78,6 +78,9 @@ impl Process {
             .and_then(|user| mapping::create(&config.dir, user).map(|made| (user, made)));
         let (user, (id, path, segment)) =
             shared.map_err(|error| format!("cannot share memory in {dir}: {error}"))?;
+        if config.direct_copies {
+            let_peers_in();
+        }
         let specs = config.shape.nics();
         let stats = Stats::create(
             config.stats.as_deref(),
@@ -202,23 +205,37 @@ impl Process {
         Some(peer)
     }
 
-    /// Helps peers that may not copy by themselves.
+    /// Counts what peers wrote and read by its NICs.
+    pub(crate) fn count_traffic(&self) {
+        self.nics.iter().for_each(|nic| nic.count_traffic(self));
+    }
+
+    /// Helps peers that may not copy by themselves, in a call of the program's.
     pub(crate) fn serve(&self) {
+        serve::look(&self.segment);
+        self.serve_some();
+    }
+
+    /// The same, without a claim that somebody looks. Whether there was anything to do.
+    pub(super) fn serve_some(&self) -> bool {
         let _only_one = match self.serving.try_lock() {
             Ok(one) => one,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return,
+            Err(TryLockError::WouldBlock) => return false,
         };
-        if breakage::caught(|| relay::serve(&self.segment, self.user)).is_none() {
+        let served = breakage::caught(|| serve::serve(&self.segment, self.user));
+        served.unwrap_or_else(|| {
             static TOLD: OnceLock<()> = OnceLock::new();
             TOLD.get_or_init(|| {
                 breakage::tell("copies for peers", "a peer's operation may not end");
             });
-        }
+            false
+        })
     }
 
     /// The plan says that the process dies now, as by SIGKILL.
     pub(super) fn die(&self) -> ! {
+        self.count_traffic();
         // Whether it could be written down makes no difference any more.
         drop(self.stats.mark_killed());
         // SAFETY: raise(3): no memory is involved.
@@ -233,4 +250,11 @@ impl Process {
             drop(fs::remove_file(&self.path));
         }
     }
+}
+
+/// Where Yama (ptrace_scope 1) lets no process into another one's memory but its parent's, the process says
+/// itself who may: whoever may by the other rules of ptrace(2), which are those of its user.
+fn let_peers_in() {
+    // SAFETY: prctl(2): a number. Without Yama it is refused, and nothing is needed.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY) };
 }

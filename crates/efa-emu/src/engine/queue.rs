@@ -221,6 +221,7 @@ impl Queue {
             return Read::Empty;
         }
         self.advance();
+        self.domain.nic.count_traffic(self.domain.process);
         if verdict == PollVerdict::Empty {
             return Read::Empty;
         }

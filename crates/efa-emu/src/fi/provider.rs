@@ -219,6 +219,7 @@ unsafe extern "C" fn cleanup() {
     let _code = guarded(|| {
         device::stop();
         if let Some(process) = Process::existing() {
+            process.count_traffic();
             process.remove_file();
         }
         Ok(())

@@ -6,7 +6,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io;
 
-use super::pipe;
+use super::{pipe, room};
 
 /// A piece of memory: address and length.
 pub(crate) type Piece = (u64, u64);
@@ -168,6 +168,67 @@ unsafe fn own(
     unsafe { piped(direction, near, far, left) }
 }
 
+/// Moves bytes between memory of this process that somebody named and some of the emulation's own. The
+/// kernel is only asked whether the named pages are there (madvise(2)): the copy itself is memcpy(3), some
+/// twice as fast as the kernel's.
+///
+/// # Errors
+/// As [`transfer`].
+///
+/// # Safety
+/// As [`transfer`], the list: in use by an operation, nobody takes it away now. `area` has `len` bytes that
+/// are the caller's.
+pub(super) unsafe fn beside(
+    direction: Direction,
+    list: &[Piece],
+    area: *mut c_void,
+    len: u64,
+) -> io::Result<()> {
+    if !list.iter().all(|piece| is_there(*piece, direction)) {
+        let area = [(area.expose_provenance() as u64, len)];
+        // SAFETY: the caller's promise.
+        return unsafe { transfer(Side::Own, direction, (list, &area), len) };
+    }
+    let mut behind = 0;
+    for (addr, size) in list {
+        let take = usize::try_from((*size).min(len - behind)).unwrap_or(0);
+        let (named, area) = (pointer(*addr), byte_at(area, behind));
+        let (from, into) = match direction {
+            Direction::Out => (named, area),
+            Direction::In => (area, named),
+        };
+        // SAFETY: memmove(3): both are there, as was just asked of one of them, and stay, which is the
+        // caller's promise. Not a copy of Rust's: whose memory it is may write it at the same time.
+        unsafe { libc::memmove(into, from, take) };
+        behind += take as u64;
+    }
+    match behind {
+        all if all == len => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::EFAULT)),
+    }
+}
+
+fn byte_at(area: *mut c_void, offset: u64) -> *mut c_void {
+    area.wrapping_byte_add(usize::try_from(offset).unwrap_or(0))
+}
+
+/// Whether all pages of a piece are there, to be read or to be written. `false` too where the kernel cannot
+/// say: before Linux 5.14, or of a device's.
+fn is_there((addr, len): Piece, direction: Direction) -> bool {
+    let whole = room::page() as u64;
+    let start = addr / whole * whole;
+    let end = (addr.checked_add(len)).and_then(|end| end.checked_next_multiple_of(whole));
+    let Some(bytes) = end.and_then(|end| usize::try_from(end - start).ok()) else {
+        return false;
+    };
+    let advice = match direction {
+        Direction::Out => libc::MADV_POPULATE_READ,
+        Direction::In => libc::MADV_POPULATE_WRITE,
+    };
+    // SAFETY: madvise(2): pages are brought in as by a read or a write, or refused; contents do not change.
+    len == 0 || unsafe { libc::madvise(pointer(start), bytes, advice) } == 0
+}
+
 /// # Safety
 /// As [`own`].
 unsafe fn piped(
@@ -185,6 +246,11 @@ unsafe fn piped(
         Direction::In => (far.0, near.0),
     };
     let len = usize::try_from(len).unwrap_or(usize::MAX);
+    if is_there((from, len as u64), Direction::Out) && is_there((into, len as u64), Direction::In) {
+        // SAFETY: memmove(3): both are there, as was just asked, and stay, which is the caller's promise.
+        unsafe { libc::memmove(pointer(into), pointer(from), len) };
+        return Ok(len as u64);
+    }
     // SAFETY: the caller's promise.
     let moved = unsafe { pipe::copy(pointer(from), pointer(into), len) }?;
     Ok(moved as u64)
@@ -286,6 +352,57 @@ mod tests {
     #[test]
     fn pieces_need_not_match() {
         WAYS.into_iter().for_each(scattered);
+    }
+
+    /// Beside memory of the emulation's: each piece wherever it is, and nothing beyond the last.
+    #[test]
+    fn pieces_beside_an_area() {
+        let from: Vec<u8> = (0..100).collect();
+        let mut area = vec![0_u8; 110];
+        let (a, b) = from.split_at(33);
+        let list = [piece(a), (64, 0), piece(b)];
+        let at = area.as_mut_ptr().cast();
+        // SAFETY: pieces of the test, and a longer area.
+        unsafe { beside(Direction::Out, &list, at, 100) }.expect("a copy");
+        assert_eq!(area[..100], from);
+        assert_eq!(area[100..], [0; 10]);
+        let into = core::hint::black_box(vec![0_u8; 100]);
+        let (a, b) = into.split_at(90);
+        // SAFETY: as above.
+        unsafe { beside(Direction::In, &[piece(a), piece(b)], at, 95) }.expect("a copy");
+        assert_eq!(core::hint::black_box(&into)[..95], from[..95]);
+        assert_eq!(into[95..], [0; 5]);
+        for direction in [Direction::Out, Direction::In] {
+            // SAFETY: nothing is there, or less than was asked for, which the call sees.
+            let none = unsafe { beside(direction, &[piece(a), (64, 8)], at, 98) };
+            let error = none.expect_err("nothing is there").raw_os_error();
+            assert_eq!(error, Some(libc::EFAULT));
+            // SAFETY: as above.
+            unsafe { beside(direction, &[piece(a)], at, 98) }.expect_err("less is there");
+        }
+    }
+
+    /// Memory that may not be written is none to write to, and some to read from.
+    #[test]
+    fn rights_to_pages_count() {
+        let whole = room::page();
+        let rights = libc::PROT_READ;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: mmap(2): a new mapping of our own.
+        let page = unsafe { libc::mmap(core::ptr::null_mut(), whole, rights, flags, -1, 0) };
+        assert_ne!(page, libc::MAP_FAILED);
+        let named = (page.expose_provenance() as u64 + 8, 16);
+        let mut area = [9_u8; 16];
+        let at = area.as_mut_ptr().cast();
+        // SAFETY: a page of the test, and an area as long.
+        unsafe { beside(Direction::Out, &[named], at, 16) }.expect("it may be read");
+        assert_eq!(core::hint::black_box(&area), &[0; 16]);
+        // SAFETY: as above; the call sees that it may not be written.
+        let error = unsafe { beside(Direction::In, &[named], at, 16) };
+        let error = error.expect_err("it may not be written").raw_os_error();
+        assert_eq!(error, Some(libc::EFAULT));
+        // SAFETY: munmap(2): the test's own.
+        unsafe { libc::munmap(page, whole) };
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use super::lock::Lock;
 
 /// First word of a segment; the digits count the layout's versions.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu09");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu10");
 
 /// Bits of a key that name the slot of its region; the others are its generation.
 pub(crate) const REGION_BITS: u32 = 18;
@@ -58,15 +58,21 @@ pub(crate) struct Segment {
     /// [`Self::blocks`] that have room.
     pub(crate) blocks_ready: AtomicU32,
     pub(crate) started: AtomicU64,
-    /// Whether a relay waits to be served.
+    /// Whether a relay waits to be served; the owner's thread sleeps on it ([`super::wake`]).
     pub(crate) asked: AtomicU32,
     /// [`Self::relays`] that have room.
     pub(crate) relays_ready: AtomicU32,
     /// The owner, as it is among the users of shared memory ([`super::presence`]).
     pub(crate) user: AtomicU32,
+    /// 1 while the owner's thread sleeps.
+    pub(crate) asleep: AtomicU32,
+    /// Counts the owner's own looks at relays: who looks needs nobody to wake it.
+    pub(crate) looks: AtomicU32,
     pub(crate) padding: AtomicU32,
     /// [`nic_flags`] of the owner's NICs.
     pub(crate) nics: [AtomicU32; NICS],
+    /// What peers moved by the owner's NICs, until it counts them.
+    pub(crate) traffic: [Traffic; NICS],
     pub(crate) hazards: [AtomicU64; HAZARDS],
     pub(crate) regions: [Region; REGIONS],
     pub(crate) known: [AtomicU64; KNOWN],
@@ -75,6 +81,16 @@ pub(crate) struct Segment {
     pub(crate) queues: [Events; QUEUES],
     pub(crate) relays: [Relay; RELAYS],
     pub(crate) blocks: [Block; BLOCKS],
+}
+
+/// Bytes that peers moved by a NIC, and that its owner has not counted yet.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    /// They wrote.
+    pub(crate) written: AtomicU64,
+    /// They read.
+    pub(crate) read: AtomicU64,
 }
 
 /// A registered region. Only its owner writes it, but for `uses_left`.

@@ -17,6 +17,8 @@
 //! | `copy` | moving bytes between processes |
 //! | `pipe` | moving bytes within a process where that call is forbidden |
 //! | `relay` | moving bytes where the system permits no direct copy |
+//! | `serve` | the owner's part of that |
+//! | `wake` | the thread that serves relays sleeps until it is wanted |
 
 pub(crate) mod copy;
 pub(crate) mod device;
@@ -32,4 +34,6 @@ pub(crate) mod receives;
 pub(crate) mod regions;
 pub(crate) mod relay;
 pub(crate) mod room;
+pub(crate) mod serve;
 pub(crate) mod unexpected;
+pub(crate) mod wake;

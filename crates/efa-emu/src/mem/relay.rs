@@ -1,30 +1,31 @@
 //! Moving bytes where the system permits no direct copy: through shared memory, with the help of the
-//! memory's owner, whose polls (or device thread) serve what was asked.
+//! memory's owner, whose polls (or device thread) serve what was asked ([`super::serve`]).
 
+use core::cell::Cell;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
+use std::thread::yield_now;
 
-use super::copy::{Direction, Piece, Side, transfer};
-use super::hazard;
+use super::copy::{Direction, Piece, beside};
 use super::layout::{RELAY_BYTES, RELAYS, RELAYS_A_PEER, Relay, Segment};
 use super::presence::{is_at_work, is_there};
-use super::receives::{Queue, is_claimed_by};
-use super::regions::{LIVE, Use, allows};
-use super::room;
+use super::receives::Queue;
+use super::regions::LIVE;
+use super::{room, wake};
 
 /// Stages of a relay.
-mod stage {
-    pub(super) const IDLE: u32 = 0;
+pub(in crate::mem) mod stage {
+    pub(in crate::mem) const IDLE: u32 = 0;
     /// The bytes are here, and belong into the owner's memory.
-    pub(super) const PUT: u32 = 1;
+    pub(in crate::mem) const PUT: u32 = 1;
     /// Bytes of the owner's memory are wanted.
-    pub(super) const GET: u32 = 2;
+    pub(in crate::mem) const GET: u32 = 2;
     /// Done.
-    pub(super) const DONE: u32 = 3;
+    pub(in crate::mem) const DONE: u32 = 3;
     /// The memory is not there any more.
-    pub(super) const REFUSED: u32 = 4;
+    pub(in crate::mem) const REFUSED: u32 = 4;
     /// Nobody waits for it any more: the owner releases it.
-    pub(super) const ABANDONED: u32 = 5;
+    pub(in crate::mem) const ABANDONED: u32 = 5;
 }
 
 /// By what right a peer uses memory.
@@ -36,12 +37,44 @@ pub(crate) enum Right {
     Receive(usize, Queue, u64),
 }
 
-/// How far a copy through a relay is.
+/// Parts of one copy that are under way at one time: one is filled while those before are emptied.
+const AHEAD: usize = 4;
+/// A peer that has so many parts under way gets no second one for a copy: others of its own wait.
+const AHEAD_A_PEER: usize = RELAYS_A_PEER / 2;
+
+/// How far a copy through relays is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Under {
-    /// Slot in use, and the bytes in it.
-    slot: Option<(usize, u64)>,
+    /// Slots in use, and the bytes in each, in the order of the copy; none behind the first `None`.
+    slots: [Option<(usize, u64)>; AHEAD],
+    /// Bytes that slots were asked for, and those that are where they belong.
+    asked: u64,
     moved: u64,
+    urge: Urge,
+}
+
+/// When the owner is to be woken.
+#[derive(Clone, Copy, Debug, Default)]
+struct Urge {
+    /// What the owner's count of looks was, and since when, in nanoseconds.
+    looks: u32,
+    since: u64,
+    /// Times that it was woken since.
+    times: u32,
+}
+
+/// So long an owner may take to look by itself, in nanoseconds; twice as long each time it was woken ..
+const LOOKS_NS: u64 = 3_000;
+/// .. but not more than so often: it is stopped, or has no processor.
+const DOUBLINGS: u32 = 8;
+
+thread_local! {
+    static STEPS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts what this thread did for copies through relays: while that is something, there is more to come.
+pub(crate) fn steps_of_this_thread() -> u64 {
+    STEPS.get()
 }
 
 /// What came of a step.
@@ -62,72 +95,131 @@ pub(crate) struct Copy<'a> {
     pub(crate) right: Right,
 }
 
-/// Takes a copy as far as it goes now.
+/// Takes a copy as far as it goes now, which is a time of the own process in nanoseconds.
 ///
 /// # Safety
 /// The local pieces are memory that may be read (out) or written (in) now.
-pub(crate) unsafe fn step(segment: &Segment, own: u32, under: &mut Under, copy: &Copy<'_>) -> Step {
-    if let Some((slot, bytes)) = under.slot {
-        let relay = &segment.relays[slot];
-        match relay.stage.load(Ordering::Acquire) {
-            stage::DONE => {}
-            stage::REFUSED => {
-                release(relay);
-                under.slot = None;
-                return Step::Refused;
-            }
-            _ => return Step::Wait,
-        }
-        if copy.direction == Direction::In {
-            let local = sub(copy.local, under.moved, bytes);
-            // SAFETY: the caller's promise; the slot is ours until released.
-            if !unsafe { move_bytes(relay, Direction::In, &local, bytes) } {
-                release(relay);
-                under.slot = None;
-                return Step::Refused;
-            }
-        }
-        under.moved += bytes;
-        under.slot = None;
-        release(relay);
+pub(crate) unsafe fn step(
+    segment: &Segment,
+    (own, now): (u32, u64),
+    under: &mut Under,
+    copy: &Copy<'_>,
+) -> Step {
+    // SAFETY: the caller's promise.
+    let went = unsafe { harvest(segment, under, copy) }
+        // SAFETY: as above.
+        .and_then(|()| unsafe { fill(segment, own, under, copy) });
+    if went.is_err() {
+        abandon(segment, under);
+        return Step::Refused;
     }
     if under.moved == copy.len {
         return Step::Done;
     }
-    // SAFETY: the caller's promise.
-    unsafe { ask(segment, own, under, copy) }
+    urge(segment, under, now);
+    Step::Wait
 }
 
-/// Asks for the next bytes, if a slot is free. Refused where those to be sent are not there.
+/// There is no such memory, here or there.
+pub(super) struct NoMemory;
+
+/// Takes the parts that were served, in their order.
 ///
 /// # Safety
 /// As [`step`].
-unsafe fn ask(segment: &Segment, own: u32, under: &mut Under, copy: &Copy<'_>) -> Step {
-    let room = RELAY_BYTES as u64;
-    // One piece of the owner's at a time.
-    let rest = sub(copy.remote, under.moved, copy.len - under.moved);
-    let Some((addr, len)) = rest.first().copied() else {
-        return Step::Wait;
-    };
-    let bytes = len.min(room);
-    let free = |relay: &&Relay| {
+unsafe fn harvest(segment: &Segment, under: &mut Under, copy: &Copy<'_>) -> Result<(), NoMemory> {
+    while let Some((slot, bytes)) = under.slots[0] {
+        let relay = &segment.relays[slot];
+        match relay.stage.load(Ordering::Acquire) {
+            stage::DONE => {}
+            stage::REFUSED => return Err(NoMemory),
+            _ => return Ok(()),
+        }
+        if copy.direction == Direction::In {
+            let local = sub(copy.local, under.moved, bytes);
+            // SAFETY: the caller's promise; the slot is ours until released.
+            unsafe { move_bytes(relay, Direction::In, &local, bytes) }?;
+        }
+        release(relay);
+        under.slots[0] = None;
+        under.slots.rotate_left(1);
+        under.moved += bytes;
+        under.urge.times = 0;
+        STEPS.set(STEPS.get() + 1);
+    }
+    Ok(())
+}
+
+/// Asks for the next parts, as far as there are slots.
+///
+/// # Safety
+/// As [`step`].
+unsafe fn fill(
+    segment: &Segment,
+    own: u32,
+    under: &mut Under,
+    copy: &Copy<'_>,
+) -> Result<(), NoMemory> {
+    while under.asked < copy.len {
+        let Some(place) = under.slots.iter().position(Option::is_none) else {
+            return Ok(());
+        };
+        let most = if place == 0 {
+            RELAYS_A_PEER
+        } else {
+            AHEAD_A_PEER
+        };
+        let Some(slot) = free_slot(segment, own, most) else {
+            return Ok(());
+        };
+        // SAFETY: the caller's promise; the slot is ours.
+        let asked = unsafe { ask(segment, &segment.relays[slot], under.asked, copy) };
+        let bytes = asked.inspect_err(|_| release(&segment.relays[slot]))?;
+        under.slots[place] = Some((slot, bytes));
+        under.asked += bytes;
+        STEPS.set(STEPS.get() + 1);
+    }
+    Ok(())
+}
+
+/// A slot for this process, if it has fewer than so many and one is free.
+fn free_slot(segment: &Segment, own: u32, most: usize) -> Option<usize> {
+    let ready = room::ready(&segment.relays, &segment.relays_ready);
+    let is_own = |relay: &&Relay| relay.user.load(Ordering::Relaxed) == own;
+    if ready.iter().filter(is_own).count() >= most {
+        return None;
+    }
+    let is_ours = |relay: &Relay| {
         relay
             .user
             .compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
     };
-    let ready = || room::ready(&segment.relays, &segment.relays_ready);
-    let is_own = |relay: &&Relay| relay.user.load(Ordering::Relaxed) == own;
-    if ready().iter().filter(is_own).count() >= RELAYS_A_PEER {
-        return Step::Wait;
+    let free = ready.iter().position(is_ours);
+    // There may be one the next time.
+    if free.is_none()
+        && !room::one_more(&segment.relays, &segment.relays_ready)
+        && ready.len() == RELAYS
+    {
+        tell_of_the_stopped(segment);
     }
-    let Some((slot, relay)) = ready().iter().enumerate().find(|(_, r)| free(r)) else {
-        // There may be one the next time.
-        if !room::one_more(&segment.relays, &segment.relays_ready) && ready().len() == RELAYS {
-            tell_of_the_stopped(segment);
-        }
-        return Step::Wait;
-    };
+    free
+}
+
+/// Asks for the bytes from `skip` on, as many as a slot holds, and gives how many those are.
+///
+/// # Safety
+/// As [`step`]; the slot is the caller's.
+unsafe fn ask(
+    segment: &Segment,
+    relay: &Relay,
+    skip: u64,
+    copy: &Copy<'_>,
+) -> Result<u64, NoMemory> {
+    // One piece of the owner's at a time.
+    let rest = sub(copy.remote, skip, copy.len - skip);
+    let (addr, len) = rest.first().copied().ok_or(NoMemory)?;
+    let bytes = len.min(RELAY_BYTES as u64);
     relay.addr.store(addr, Ordering::Relaxed);
     relay.len.store(bytes, Ordering::Relaxed);
     let (key, receive) = match copy.right {
@@ -138,20 +230,38 @@ unsafe fn ask(segment: &Segment, own: u32, under: &mut Under, copy: &Copy<'_>) -
     relay.receive.store(receive, Ordering::Relaxed);
     let stage = match copy.direction {
         Direction::Out => {
-            let local = sub(copy.local, under.moved, bytes);
+            let local = sub(copy.local, skip, bytes);
             // SAFETY: the caller's promise; the slot is ours.
-            if !unsafe { move_bytes(relay, Direction::Out, &local, bytes) } {
-                release(relay);
-                return Step::Refused;
-            }
+            unsafe { move_bytes(relay, Direction::Out, &local, bytes) }?;
             stage::PUT
         }
         Direction::In => stage::GET,
     };
     relay.stage.store(stage, Ordering::Release);
-    segment.asked.store(1, Ordering::Release);
-    under.slot = Some((slot, bytes));
-    Step::Wait
+    segment.asked.store(1, Ordering::SeqCst);
+    Ok(bytes)
+}
+
+/// Wakes the owner's thread, unless the owner looks by itself.
+fn urge(segment: &Segment, under: &mut Under, now: u64) {
+    let looks = segment.looks.load(Ordering::Relaxed);
+    let urge = &mut under.urge;
+    if urge.looks != looks {
+        *urge = Urge {
+            looks,
+            since: now,
+            times: 0,
+        };
+        return;
+    }
+    let patience = LOOKS_NS << urge.times.min(DOUBLINGS);
+    if now.saturating_sub(urge.since) >= patience {
+        urge.since = now;
+        urge.times += 1;
+        wake::wake(segment);
+        // It may have no processor: on a busy machine this thread's is one that it can have.
+        yield_now();
+    }
 }
 
 /// Says once that copies wait for processes that are stopped, if that is what they have waited for so often.
@@ -185,10 +295,12 @@ fn tell_of_the_stopped(segment: &Segment) {
 
 /// Gives up a copy whose operation is over.
 pub(crate) fn abandon(segment: &Segment, under: &mut Under) {
-    let Some((slot, _)) = under.slot.take() else {
-        return;
-    };
-    let relay = &segment.relays[slot];
+    for (slot, _) in core::mem::take(under).slots.into_iter().flatten() {
+        abandon_slot(segment, &segment.relays[slot]);
+    }
+}
+
+fn abandon_slot(segment: &Segment, relay: &Relay) {
     // The owner may be at it just now: then it is the owner who releases it.
     let asked = relay.stage.load(Ordering::Acquire);
     let is_asked = matches!(asked, stage::PUT | stage::GET);
@@ -209,7 +321,7 @@ pub(crate) fn abandon(segment: &Segment, under: &mut Under) {
     }
 }
 
-fn release(relay: &Relay) {
+pub(super) fn release(relay: &Relay) {
     relay.stage.store(stage::IDLE, Ordering::Relaxed);
     relay.user.store(0, Ordering::Release);
 }
@@ -219,7 +331,7 @@ fn pack(endpoint: usize, queue: Queue, index: u64) -> u64 {
     (index << 16) | (tagged << 15) | endpoint as u64
 }
 
-fn unpack(packed: u64) -> (usize, Queue, u64) {
+pub(super) fn unpack(packed: u64) -> (usize, Queue, u64) {
     let queue = match packed >> 15 & 1 {
         0 => Queue::Untagged,
         _ => Queue::Tagged,
@@ -243,98 +355,21 @@ fn sub(list: &[Piece], mut skip: u64, mut len: u64) -> Vec<Piece> {
     result
 }
 
-/// Whether the memory was there.
+/// # Errors
+/// The memory is not there.
 ///
 /// # Safety
 /// The pieces are memory of this process that may be read (out) or written (in) now, and the slot is
 /// the caller's.
-unsafe fn move_bytes(relay: &Relay, direction: Direction, local: &[Piece], len: u64) -> bool {
+pub(super) unsafe fn move_bytes(
+    relay: &Relay,
+    direction: Direction,
+    local: &[Piece],
+    len: u64,
+) -> Result<(), NoMemory> {
     let area: *const c_void = relay.bytes.as_ptr().cast();
-    let area = [(area.expose_provenance() as u64, len)];
     // SAFETY: the caller's promise; the area is mapped, and longer than any request.
-    unsafe { transfer(Side::Own, direction, (local, &area), len) }.is_ok()
-}
-
-/// The owner's part: serves what peers asked for. One thread at a time.
-pub(crate) fn serve(segment: &Segment, own: u32) {
-    if segment.asked.load(Ordering::Relaxed) == 0 {
-        return;
-    }
-    segment.asked.swap(0, Ordering::AcqRel);
-    for relay in room::ready(&segment.relays, &segment.relays_ready) {
-        let user = relay.user.load(Ordering::Relaxed);
-        if user == 0 {
-            continue;
-        }
-        let asked = relay.stage.load(Ordering::Acquire);
-        if !matches!(asked, stage::PUT | stage::GET) {
-            if asked == stage::ABANDONED || !is_there(user) {
-                release(relay);
-            }
-            continue;
-        }
-        let served = serve_one(segment, own, relay, asked);
-        let answer = if served { stage::DONE } else { stage::REFUSED };
-        // Somebody who gave up meanwhile left the slot to us.
-        let told =
-            relay
-                .stage
-                .compare_exchange(asked, answer, Ordering::Release, Ordering::Relaxed);
-        if told.is_err() {
-            release(relay);
-        }
-    }
-}
-
-fn serve_one(segment: &Segment, own: u32, relay: &Relay, asked: u32) -> bool {
-    let (addr, len) = (
-        relay.addr.load(Ordering::Relaxed),
-        relay.len.load(Ordering::Relaxed),
-    );
-    if len > RELAY_BYTES as u64 {
-        return false;
-    }
-    let direction = if asked == stage::PUT {
-        Direction::In
-    } else {
-        Direction::Out
-    };
-    let key = relay.key.load(Ordering::Relaxed);
-    let _in_use;
-    if key == 0 {
-        let (endpoint, queue, index) = unpack(relay.receive.load(Ordering::Relaxed));
-        let user = relay.user.load(Ordering::Relaxed);
-        let Some(endpoint) = segment.endpoints.get(endpoint) else {
-            return false;
-        };
-        if !is_claimed_by(endpoint, queue, index, user) {
-            return false;
-        }
-    } else {
-        let key = key & !LIVE;
-        let short = u32::try_from(key).unwrap_or(0);
-        let Some(announced) = hazard::announce(segment, own, short) else {
-            return false;
-        };
-        _in_use = announced;
-        let slot = short & ((1 << super::layout::REGION_BITS) - 1);
-        let domain = usize::try_from(slot)
-            .ok()
-            .and_then(|s| segment.regions.get(s));
-        let wanted = Use {
-            addr,
-            len,
-            access: u64::MAX,
-            domain: domain.map_or(0, |region| region.domain.load(Ordering::Relaxed)),
-            counts: false,
-        };
-        if !allows(segment, key, &wanted) {
-            return false;
-        }
-    }
-    // SAFETY: memory of a region that is announced and whose key is good, or of a receive that is
-    // posted and not over: registered memory exists (fi_mr(3), FI_MR_ALLOCATED).
-    unsafe { move_bytes(relay, direction, &[(addr, len)], len) }
+    unsafe { beside(direction, local, area.cast_mut(), len) }.map_err(|_| NoMemory)
 }
 
 #[cfg(test)]
@@ -358,10 +393,10 @@ mod tests {
             let mut all = vec![Under::default(); 4 * RELAYS_A_PEER];
             for under in &mut all {
                 // SAFETY: nothing is served, so no bytes are moved.
-                let step = unsafe { step(&segment, user, under, &copy) };
+                let step = unsafe { step(&segment, (user, 0), under, &copy) };
                 assert_eq!(step, Step::Wait);
             }
-            all.iter().filter(|under| under.slot.is_some()).count()
+            all.iter().flat_map(|under| under.slots).flatten().count()
         };
         let peers = u32::try_from(RELAYS / RELAYS_A_PEER).expect("a number");
         assert_eq!(peers, 64, "more ranks than a machine has");

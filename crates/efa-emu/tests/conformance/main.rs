@@ -207,6 +207,25 @@ fn what_is_left_open_is_known() {
     }
 }
 
+/// At the initiator and at the target alike, whose program learns nothing of most of it.
+#[test]
+fn bytes_count_on_both_sides() {
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        for set in [
+            &[][..],
+            &[("EFA_EMU_CMA", "0")],
+            &[("EFA_EMU_PROGRESS", "calls")],
+            &[("FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0")],
+        ] {
+            let [own, peer] = counted("moved_by_a_peer", fabric, "", set);
+            let (own, peer) = (own.total(), peer.total());
+            let written = 900 + 80 + 50;
+            assert_eq!((own.bytes_out, own.bytes_in), (written, 300), "{set:?}");
+            assert_eq!((peer.bytes_in, peer.bytes_out), (written, 300), "{set:?}");
+        }
+    }
+}
+
 #[test]
 fn what_shows_twice_counts_once() {
     let solicited = [("FI_EFA_USE_UNSOLICITED_WRITE_RECV", "0")];

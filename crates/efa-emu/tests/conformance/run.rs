@@ -46,15 +46,24 @@ pub(crate) fn all(fabric: Fabric, place: Place, copies: Copies) {
         Copies::Relayed => &[("EFA_EMU_CMA", "0")],
         Copies::Forbidden => &[("EFA_TEST_FORBID", "1")],
     };
-    run("all", fabric, place, set);
+    let said = run("all", fabric, place, set);
+    // Once a process, and only where it is so.
+    let is_detour = place == Place::Processes && copies != Copies::Direct;
+    for text in said {
+        let times = text
+            .matches("efa-emu: bytes go through shared memory")
+            .count();
+        assert_eq!(times, usize::from(is_detour), "{text}");
+    }
 }
 
 /// One of the rules that need a case of their own, between processes.
 pub(crate) fn with(rule: &str, fabric: Fabric, set: &[(&str, &str)]) {
-    run(rule, fabric, Place::Processes, set);
+    let _said = run(rule, fabric, Place::Processes, set);
 }
 
-fn run(rules: &str, fabric: Fabric, place: Place, set: &[(&str, &str)]) {
+/// What each side said on standard error.
+fn run(rules: &str, fabric: Fabric, place: Place, set: &[(&str, &str)]) -> Vec<String> {
     let dir = tempfile::tempdir().expect("a directory");
     let start = |side: &str| -> Child {
         let this = std::env::current_exe().expect("this binary");
@@ -82,7 +91,7 @@ fn run(rules: &str, fabric: Fabric, place: Place, set: &[(&str, &str)]) {
         Place::Processes => &["0", "1"],
     };
     let children: Vec<(&str, Child)> = sides.iter().map(|side| (*side, start(side))).collect();
-    let mut failures = Vec::new();
+    let (mut failures, mut said) = (Vec::new(), Vec::new());
     for (side, mut child) in children {
         let mut text = String::new();
         if let Some(mut errors) = child.stderr.take() {
@@ -95,8 +104,10 @@ fn run(rules: &str, fabric: Fabric, place: Place, set: &[(&str, &str)]) {
             let out = String::from_utf8_lossy(&output.stdout).into_owned();
             failures.push(format!("side {side}: {}\n{out}\n{text}", output.status));
         }
+        said.push(text);
     }
     assert!(failures.is_empty(), "{set:?}\n{}", failures.join("\n"));
+    said
 }
 
 /// The child: plays its side of the rules that the environment names.

@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use super::stream::Stream;
 use crate::bench::plan::Override;
+use crate::emu;
 
 /// Starts rank `rank`; the stream is the hub's end of its socket.
 pub(crate) fn start(rank: usize, world: usize, env: &[Override]) -> io::Result<(Child, Stream)> {
@@ -37,10 +38,15 @@ pub(crate) fn ended(pid: u32, status: ExitStatus) -> String {
         (None, Some(signal)) => format!(
             "its process {pid} was killed by signal {signal} ({}){}",
             signal_name(signal),
-            signal_hint(signal)
+            planned(pid, signal).unwrap_or_else(|| signal_hint(signal).to_owned())
         ),
         (None, None) => format!("its process {pid} ended ({status})"),
     }
+}
+
+/// What a plan for emulated NICs has to do with it.
+fn planned(pid: u32, signal: i32) -> Option<String> {
+    (signal == libc::SIGKILL).then(|| emu::by_plan(pid))?
 }
 
 const fn signal_name(signal: i32) -> &'static str {

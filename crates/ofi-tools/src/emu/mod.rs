@@ -7,6 +7,7 @@
 //!        --> summary, leaks by name
 //! ```
 
+mod killed;
 mod setup;
 mod shapes;
 mod signals;
@@ -26,12 +27,15 @@ use efa_emu::shape::Shape;
 use efa_emu::stats::Snapshot;
 
 use crate::report::out;
+pub(crate) use killed::by_plan;
 use setup::{Ask, Setup};
 
 /// Nothing was run: the command line, or what it names, is no good.
 const USAGE: u8 = 2;
 /// Something was left open, and `--strict` asks for nothing.
 const LEFT_OPEN: u8 = 4;
+/// A rule never struck, so that `--strict` has nothing to say of what it is about.
+const NEVER_STRUCK: u8 = 5;
 
 #[derive(Debug, Args)]
 pub(crate) struct EmuArgs {
@@ -58,7 +62,8 @@ pub(crate) struct EmuArgs {
     /// Print the numbers of every NIC at the end
     #[arg(long)]
     numbers: bool,
-    /// Status 4 if the command leaves regions, endpoints or other objects open
+    /// Status 4 if the command leaves regions, endpoints or other objects open, 5 if a rule of the plan never
+    /// struck, but for those with a chance
     #[arg(long)]
     strict: bool,
     /// Print every rule of --plan, with its words and an example, and run nothing
@@ -107,6 +112,10 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
     let shape = Shape::by_name(&args.shape).map_err(|e| e.to_string())?;
     let plan = read_plan(args.plan.as_deref())?;
     plan.check_nics(shape.nics().len())?;
+    let generation = args.generation.as_deref();
+    generation
+        .map_or(Ok(()), efa_emu::check_generation)
+        .map_err(|e| format!("--generation {e}"))?;
     let seed = args.seed.unwrap_or_else(any_seed);
     let sweep = || stale::sweep(&std::env::temp_dir(), &stale::segments());
     sweep();
@@ -115,7 +124,7 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
         shape: (&args.shape, &shape),
         plan: &plan,
         seed,
-        generation: args.generation.as_deref(),
+        generation,
         provider: args.provider.as_deref(),
         dir: args.dir.as_deref(),
     })?;
@@ -145,9 +154,11 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
         ));
     }
     // What nobody can read may be a leak.
-    if code == 0 && (lines.is_leaky || !unread.is_empty()) && args.strict {
-        return Ok(ExitCode::from(LEFT_OPEN));
-    }
+    let code = match code {
+        0 if args.strict && (lines.is_leaky || !unread.is_empty()) => LEFT_OPEN,
+        0 if args.strict && lines.is_idle => NEVER_STRUCK,
+        code => code,
+    };
     Ok(ExitCode::from(code))
 }
 

@@ -1,7 +1,8 @@
 //! The directory and the variables that an emulation needs.
 
+use core::fmt::Display;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -10,12 +11,16 @@ use efa_emu::alive::Incarnation;
 use efa_emu::plan::Plan;
 use efa_emu::shape::Shape;
 
+use crate::doctor::facts::elf;
 use crate::report::out;
 
 /// The provider as cargo builds it.
 const BUILT: &str = "libefa_emu_fi.so";
 /// Its name for libfabric, which loads files that end in "fi.so".
 const LOADED: &str = "libefa-fi.so";
+
+/// What libfabric asks of such a file (`ofi_reg_dl_prov` of its core).
+const ENTRY: &str = "fi_prov_ini";
 
 /// What is wanted.
 #[derive(Debug)]
@@ -161,9 +166,16 @@ fn variables(ask: &Ask<'_>, dir: &Path) -> Vec<(&'static str, OsString)> {
 /// The provider's file, with an absolute path.
 fn find_provider(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(given) = given {
-        return given
-            .canonicalize()
-            .map_err(|e| format!("--provider {}: {e}", given.display()));
+        let wrong = |what: &dyn Display| format!("--provider {}: {what}", given.display());
+        let path = given.canonicalize().map_err(|e| wrong(&e))?;
+        return match is_provider(&path) {
+            Ok(true) => Ok(path),
+            Ok(false) => Err(wrong(&format_args!(
+                "no provider of libfabric (a shared library of this machine with {ENTRY})\n  try: {BUILT}, which \
+                 cargo build -p efa-emu makes, beside this program; it is found there without --provider"
+            ))),
+            Err(e) => Err(wrong(&e)),
+        };
     }
     let program = std::env::current_exe().map_err(|e| format!("where is this program? {e}"))?;
     let dir = program.parent().unwrap_or_else(|| Path::new("/"));
@@ -181,9 +193,20 @@ fn find_provider(given: Option<&Path>) -> Result<PathBuf, String> {
     })
 }
 
+/// Whether libfabric would find a provider in a file. Looked at, not loaded.
+fn is_provider(path: &Path) -> io::Result<bool> {
+    let machine = if cfg!(target_arch = "aarch64") {
+        elf::AARCH64
+    } else {
+        elf::X86_64
+    };
+    let read = elf::read(&File::open(path)?, machine);
+    Ok(read.is_ok_and(|library| library.exported.iter().any(|name| name == ENTRY)))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Ask, Setup};
+    use super::{Ask, Setup, find_provider};
     use efa_emu::plan::Plan;
     use efa_emu::shape::Shape;
     use std::path::Path;
@@ -202,8 +225,7 @@ mod tests {
     #[test]
     fn the_directory_holds_what_the_variables_name() {
         let home = tempfile::tempdir().unwrap();
-        let provider = home.path().join("x.so");
-        std::fs::write(&provider, "").unwrap();
+        let provider = find_provider(None).unwrap();
         let (shape, plan) = (Shape::by_name("p4d").unwrap(), Plan::default());
         let dir = home.path().join("a/b");
         let setup = Setup::make(&ask(&shape, &plan, &dir, &provider)).unwrap();
@@ -236,9 +258,9 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_is_removed() {
-        let provider = tempfile::NamedTempFile::new().unwrap();
+        let provider = find_provider(None).unwrap();
         let (shape, plan) = (Shape::simple(1), Plan::default());
-        let mut ask = ask(&shape, &plan, Path::new(""), provider.path());
+        let mut ask = ask(&shape, &plan, Path::new(""), &provider);
         ask.dir = None;
         let setup = Setup::make(&ask).unwrap();
         let dir = setup.dir.clone();
@@ -250,10 +272,10 @@ mod tests {
     #[test]
     fn a_directory_with_a_colon_is_refused() {
         let home = tempfile::tempdir().unwrap();
-        let provider = tempfile::NamedTempFile::new().unwrap();
+        let provider = find_provider(None).unwrap();
         let (shape, plan) = (Shape::simple(1), Plan::default());
         let dir = home.path().join("a:b");
-        let error = Setup::make(&ask(&shape, &plan, &dir, provider.path())).unwrap_err();
+        let error = Setup::make(&ask(&shape, &plan, &dir, &provider)).unwrap_err();
         assert!(error.contains("between colons"), "{error}");
         assert!(!dir.exists(), "nothing is made there");
     }

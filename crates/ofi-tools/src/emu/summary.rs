@@ -11,6 +11,8 @@ pub(super) struct Summary {
     pub(super) text: Vec<String>,
     /// Whether anything was left open by a process that was not killed by its plan.
     pub(super) is_leaky: bool,
+    /// Whether a rule never struck that leaves nothing to chance.
+    pub(super) is_idle: bool,
 }
 
 /// One line a process, more with `numbers`, what was left open, and what each rule of the plan did.
@@ -36,18 +38,28 @@ pub(super) fn lines(seen: &[Snapshot], plan: &Plan, numbers: bool) -> Summary {
     if !seen.is_empty() {
         text.extend(strikes(seen, plan));
     }
-    Summary { text, is_leaky }
+    let is_certain = |rule: &str| !rule.split(' ').any(|word| word.starts_with("chance="));
+    let is_idle = counts(seen, plan).any(|(rule, n)| n == 0 && is_certain(rule));
+    Summary {
+        text,
+        is_leaky,
+        is_idle,
+    }
 }
 
 /// How often each rule struck, in all processes.
-fn strikes(seen: &[Snapshot], plan: &Plan) -> impl Iterator<Item = String> {
+fn counts<'p>(seen: &[Snapshot], plan: &'p Plan) -> impl Iterator<Item = (&'p str, u64)> {
     plan.counted().map(|(i, rule)| {
         let of = |process: &Snapshot| process.rules.get(i).copied().unwrap_or(0);
-        match seen.iter().map(of).fold(0, u64::saturating_add) {
-            0 => format!("{rule}: never struck"),
-            1 => format!("{rule}: struck once"),
-            n => format!("{rule}: struck {n} times"),
-        }
+        (rule, seen.iter().map(of).fold(0, u64::saturating_add))
+    })
+}
+
+fn strikes(seen: &[Snapshot], plan: &Plan) -> impl Iterator<Item = String> {
+    counts(seen, plan).map(|(rule, n)| match n {
+        0 => format!("{rule}: never struck"),
+        1 => format!("{rule}: struck once"),
+        n => format!("{rule}: struck {n} times"),
     })
 }
 
@@ -174,7 +186,9 @@ mod tests {
     fn rules_that_never_struck_are_told() {
         let plan = Plan::parse("lose on=imm; die at=9; late by=1ms; reorder window=0").unwrap();
         let seen = [process(Vec::new()), process(Vec::new())];
-        let text = lines(&seen, &plan, false).text;
+        let summary = lines(&seen, &plan, false);
+        assert!(summary.is_idle);
+        let text = summary.text;
         assert_eq!(
             text[3..],
             [
@@ -183,6 +197,18 @@ mod tests {
                 "late by=1ms: struck 4 times"
             ]
         );
+    }
+
+    /// What is left to chance may not come about.
+    #[test]
+    fn only_what_is_certain_has_to_strike() {
+        let idle = |plan: &str| {
+            let seen = [process(Vec::new())];
+            lines(&seen, &Plan::parse(plan).unwrap(), false).is_idle
+        };
+        assert!(idle("lose at=9") && idle("lose  chance=1%; die at=9; die  at=8; lose at=7"));
+        assert!(!idle("lose chance=1%") && !idle("") && !idle("reorder window=0"));
+        assert!(lines(&[], &Plan::parse("lose").unwrap(), true).is_idle);
     }
 
     #[test]

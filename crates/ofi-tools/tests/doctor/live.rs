@@ -254,7 +254,7 @@ fn a_plugin_of_another_network_leaves_emulated_efas_unused() {
         let dir = tempfile::tempdir().unwrap();
         plugin_with(dir.path(), "failing = 0; return 0;", opens);
         let ran = Command::new(env!("CARGO_BIN_EXE_ofi"))
-            .args(["emu", "--shape", "c5n", "--provider", "/proc/self/exe"])
+            .args(["emu", "--shape", "c5n"])
             .arg(env!("CARGO_BIN_EXE_ofi"))
             .args(["doctor", "--for", "nccl", "--nccl-version", "2.18.3"])
             .env("LD_LIBRARY_PATH", dir.path())
@@ -297,7 +297,7 @@ fn a_plugin_on_other_devices_than_the_efas_is_an_error() {
             &format!("{open} name = \"{device}\"; failing = 0; return 0;"),
         );
         let ran = Command::new(env!("CARGO_BIN_EXE_ofi"))
-            .args(["emu", "--shape", "c5n", "--provider", "/proc/self/exe"])
+            .args(["emu", "--shape", "c5n"])
             .arg(env!("CARGO_BIN_EXE_ofi"))
             .args(["doctor", "--for", "nccl", "--nccl-version", "2.18.3"])
             .env("LD_LIBRARY_PATH", dir.path())

@@ -139,6 +139,37 @@ pub(crate) fn one_of_each(actor: &Actor<'_>) {
     assert_eq!(code, 0);
 }
 
+/// Bytes that a peer moves: written in silence 900, with an immediate 80, read 300, sent 50.
+pub(crate) fn moved_by_a_peer(actor: &Actor<'_>) {
+    let pair = actor.pair(1000);
+    let side = &pair.side;
+    if actor.side == 0 {
+        actor.link.meet();
+        side.write(pair.memory.source(900), None, pair.target);
+        side.one().done();
+        side.write(pair.memory.source(80), Some(1), pair.target);
+        side.one().done();
+        side.read(pair.memory.sink(0, 300), pair.target);
+        side.one().done();
+        side.send(pair.memory.source(50), pair.target.peer);
+        side.one().done();
+        // What fails moves nothing.
+        let beyond = Target {
+            addr: pair.target.addr + 990,
+            ..pair.target
+        };
+        side.write(pair.memory.source(20), None, beyond);
+        side.one().failed();
+    } else {
+        // One for an immediate that needs one.
+        side.recv(pair.memory.sink(0, 100));
+        side.recv(pair.memory.sink(100, 100));
+        actor.link.meet();
+        side.wait(2);
+    }
+    actor.link.meet();
+}
+
 /// What is asked for in an entry is what there is, be it less than there could be.
 pub(crate) fn no_more_than_asked(actor: &Actor<'_>) {
     const LONGEST: usize = 100;

@@ -51,7 +51,7 @@ pub(crate) const ALL: &[Rule] = rules! {
 
 /// Those that need a case of their own.
 pub(crate) const EXTRA: &[Rule] = rules! {
-    counts: one_of_each;
+    counts: one_of_each moved_by_a_peer;
     devices: without_some;
     ends: dead_peer dies_in_the_middle;
     faults: doubled doubled_error revoked_after_uses dies_at_the_post all_ends_with_the_nic
