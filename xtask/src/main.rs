@@ -15,7 +15,8 @@
 //! * [`tidy`], [`layers`], [`needed`] (over [`elf`]): the checks that are ours
 //! * [`programs`]: programs in C on providers; [`soak`]: hours of them; [`kills`]: peers that
 //!   are killed at each stage; [`hangs`]: one of sixteen ranks that hangs; [`sanitize`]: under sanitizers
-//! * [`sim`]: simulations; [`fuzz`]: fuzzing; [`traps`]: that tests fail which should; [`coverage`];
+//! * [`sim`]: simulations; [`fuzz`]: fuzzing; [`traps`]: that tests fail which should; [`coverage`],
+//!   [`mutants`];
 //!   [`hot`]: what the hot path costs; [`bench`](mod@bench): all that is measured, and its pages
 #![forbid(unsafe_code)]
 #![expect(
@@ -37,6 +38,7 @@ mod hot;
 mod kills;
 mod layers;
 mod libfabric;
+mod mutants;
 mod needed;
 mod process;
 mod programs;
@@ -98,6 +100,8 @@ cargo xtask <command>
       --minutes M     so long each (--seconds S)
       --merge         keep in fuzz/corpus what was learned, as few files as do
   coverage [CRATE...]  lines that the tests of the pure crates run; takes the component llvm-tools
+  mutants [--every N] [CRATE...]  small mistakes in the pure crates, all (hours) or every N-th, and how many their tests
+                    notice; takes cargo-mutants
   tidy              sizes, names, unsafe, READMEs, comments, field reports; --unsafe lists files with unsafe code
   traps [NAME...]   build each trap of the protocol into a copy, and see its test fail (all: about 10 minutes);
                     --pure: those that need no libfabric
@@ -143,6 +147,7 @@ fn run(args: &[&str]) -> Result<ExitCode> {
         ["soak", options @ ..] => soak::run(&here, options)?,
         ["fuzz", options @ ..] => fuzz::run(&here, options)?,
         ["coverage", options @ ..] => coverage::run(&here, options)?,
+        ["mutants", options @ ..] => mutants::run(&here, options)?,
         ["tidy"] => tidy::run(&here)?,
         ["tidy", "--unsafe"] => tidy::list_unsafe(&here)?,
         ["traps", names @ ..] => traps::run(&here, names)?,
