@@ -146,8 +146,9 @@ fn discover_by(
             if let Some(text) = of_ip.then(|| not_excluded(config, &report)).flatten() {
                 info(log, Subsys::Init, || text);
             }
-            if let Some(error) = missing(config, &nics) {
-                warn(log, Subsys::Init, || error);
+            // With RDMA it may be one with what devices come of it: the topology tells.
+            if let Some(what) = missing(config, &nics).filter(|_| tagged) {
+                warn(log, Subsys::Init, || NetError::new(Code::NicsMissing, what));
             }
             if provider != filter::EFA {
                 passed_over(config, provider, log);
@@ -408,14 +409,12 @@ fn topo_address(pci: efa_fabric::PciAddress) -> Result<PciAddress, NetError> {
 
 /// Fewer EFAs than this instance type has, which costs bandwidth or makes one of them serve many
 /// accelerators, and is otherwise noticed late.
-fn missing(config: &Config, nics: &[Nic]) -> Option<NetError> {
+pub(crate) fn missing(config: &Config, nics: &[Nic]) -> Option<String> {
     let product = config.product_name.as_deref()?;
     let whole = platform::nics(product)?;
     let found = nics.iter().filter(|nic| nic.is_aws).count();
-    (1..whole).contains(&found).then(|| {
-        let what = format!("{found} of the {whole} EFAs of {product}");
-        NetError::new(Code::NicsMissing, what)
-    })
+    let few = (1..whole).contains(&found);
+    few.then(|| format!("{found} of the {whole} EFAs of {product}"))
 }
 
 /// PCI vendor 1d0f, written with or without 0x.

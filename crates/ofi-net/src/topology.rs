@@ -11,7 +11,7 @@ use crate::error::{Code, NetError};
 use crate::log::{Log, Subsys, info, warn};
 use crate::platform;
 use crate::properties;
-use crate::select::Nic;
+use crate::select::{self, Nic};
 use ofi_topo::{
     Accelerators, Grouping, Remark, Rule, Sysfs, Tree, UserGroups, group, group_near, nccl_xml,
 };
@@ -31,12 +31,11 @@ impl Topology {
     /// # Errors
     /// The settings do not fit the NICs.
     pub(crate) fn of(config: &Config, nics: &[Nic], log: &dyn Log) -> Result<Self, NetError> {
-        let forced = config.force_num_rails.map_or(0, usize::from);
         if config.nic_groups.is_some() {
             let described: Vec<ofi_topo::Nic> = nics.iter().enumerate().map(describe).collect();
             // The user knows better than the tree what belongs together, and so tells NCCL.
             let grouping = grouped(config, (&described, &Tree::default()), |_| None)?;
-            tell_uneven(&grouping, log);
+            tell_lacks((config, nics, &grouping), None, log);
             tell_idle(&grouping, nics, log);
             return Ok(Self {
                 grouping,
@@ -52,11 +51,10 @@ impl Topology {
             let nic = nics.get(index).filter(|nic| !nic.loopback)?;
             nic.pci.is_none().then_some(nic.speed_bps)
         })?;
-        if let Some(error) = lost(config, (nics, &tree)) {
-            warn(log, Subsys::Init, || error);
-        }
+        let lost = lost(config, (nics, &tree));
+        tell_lacks((config, nics, &grouping), lost, log);
         for remark in &grouping.remarks {
-            tell(remark, (nics, forced), log);
+            tell(remark, nics, log);
         }
         tell_idle(&grouping, nics, log);
         let host = properties::host_hash(&config.fs_root);
@@ -91,7 +89,7 @@ pub(crate) fn grouped(
 
 /// Fewer accelerators than the instance type has: NICs that belonged to them are devices of their own. Of
 /// a host whose type is not known, that sysfs shows no PCI at all, where NICs are.
-fn lost(config: &Config, (nics, tree): (&[Nic], &Tree)) -> Option<NetError> {
+fn lost(config: &Config, (nics, tree): (&[Nic], &Tree)) -> Option<String> {
     let placed = nics.iter().filter(|nic| nic.pci.is_some()).count();
     if placed == 0 || config.group_by != Accelerators::NVIDIA {
         return None;
@@ -114,7 +112,7 @@ fn lost(config: &Config, (nics, tree): (&[Nic], &Tree)) -> Option<NetError> {
         }
         None => return None,
     };
-    Some(NetError::new(Code::TopologyLost, what))
+    Some(what)
 }
 
 /// Trees by the root that they were read under.
@@ -165,7 +163,34 @@ fn with_guid(config: &Config, (index, nic): (usize, &Nic)) -> ofi_topo::Nic {
     }
 }
 
-fn tell(remark: &Remark, (nics, forced): (&[Nic], usize), log: &dyn Log) {
+/// One warning of what this host lacks, or of what comes of it where that is worse: devices that differ cannot be
+/// connected, while fewer of them are only slower. `lost`: of its accelerators.
+fn tell_lacks(
+    (config, nics, grouping): (&Config, &[Nic], &Grouping),
+    lost: Option<String>,
+    log: &dyn Log,
+) {
+    let missing = select::missing(config, nics);
+    let few = missing.as_ref().map(|few| format!("; {few}"));
+    let few = few.unwrap_or_default();
+    // A forced number is the same for all.
+    let is_free = config.force_num_rails.is_none_or(|forced| forced == 0);
+    let rails = grouping.devices.iter().map(|device| device.rails.len());
+    let range = rails.clone().min().zip(rails.max());
+    let uneven = range.filter(|(least, most)| is_free && least < most);
+    let error = match (lost, uneven, missing) {
+        (Some(lost), ..) => NetError::new(Code::TopologyLost, lost + &few),
+        (None, Some((least, most)), _) => {
+            let what = format!("devices have {least} to {most} rails{few}");
+            NetError::new(Code::UnevenRails, what)
+        }
+        (None, None, Some(few)) => NetError::new(Code::NicsMissing, few),
+        (None, None, None) => return,
+    };
+    warn(log, Subsys::Init, || error);
+}
+
+fn tell(remark: &Remark, nics: &[Nic], log: &dyn Log) {
     match remark {
         Remark::Elsewhere { index } => {
             let hidden = nics.get(*index).and_then(|nic| Some((nic, nic.pci?)));
@@ -187,27 +212,8 @@ fn tell(remark: &Remark, (nics, forced): (&[Nic], usize), log: &dyn Log) {
                 ofi_topo::MAX_RAILS
             )
         }),
-        // A forced number is the same for all.
-        Remark::Unequal { least, most } if forced == 0 => uneven((*least, *most), log),
         _ => {}
     }
-}
-
-/// Groups by hand that differ, whether the user means it or not.
-fn tell_uneven(grouping: &Grouping, log: &dyn Log) {
-    let rails = grouping.devices.iter().map(|device| device.rails.len());
-    if let (Some(least), Some(most)) = (rails.clone().min(), rails.max()) {
-        if least < most {
-            uneven((least, most), log);
-        }
-    }
-}
-
-fn uneven((least, most): (usize, usize), log: &dyn Log) {
-    warn(log, Subsys::Init, || {
-        let what = format!("devices have {least} to {most} rails");
-        NetError::new(Code::UnevenRails, what)
-    });
 }
 
 /// NICs that the settings leave without work: bandwidth that was paid for.

@@ -53,8 +53,8 @@ pub enum Remark {
         /// Devices made.
         devices: usize,
     },
-    /// Devices near accelerators differ in their number of rails, so that those that differ cannot be
-    /// connected.
+    /// Devices differ in their number of rails, so that those that differ cannot be connected; those near no
+    /// accelerator, or not in the tree, among them.
     Unequal {
         /// Rails of the narrowest.
         least: usize,

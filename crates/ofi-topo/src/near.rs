@@ -58,23 +58,21 @@ pub fn group_near(
         devices.extend(split(&sorted_for_rails(list, groups), groups, near));
     }
     devices.sort_by_key(|(place, _)| *place);
+    let alone = elsewhere.iter().map(|nic| DeviceGroup {
+        rails: vec![nic.index],
+        leader: nic.index,
+        near: None,
+    });
+    let near = devices.into_iter().map(|(_, device)| device);
+    let devices: Vec<DeviceGroup> = near.chain(alone).collect();
     remarks.extend(unequal(&devices));
     remarks.extend(
         elsewhere
             .iter()
             .map(|nic| Remark::Elsewhere { index: nic.index }),
     );
-    let alone = elsewhere.iter().map(|nic| DeviceGroup {
-        rails: vec![nic.index],
-        leader: nic.index,
-        near: None,
-    });
     Ok(Grouping {
-        devices: devices
-            .into_iter()
-            .map(|(_, device)| device)
-            .chain(alone)
-            .collect(),
+        devices,
         unused: Vec::new(),
         remarks,
     })
@@ -218,9 +216,8 @@ fn split(
     devices
 }
 
-fn unequal(devices: &[(usize, DeviceGroup)]) -> Option<Remark> {
-    let near = devices.iter().filter(|(_, device)| device.near.is_some());
-    let rails = near.map(|(_, device)| device.rails.len());
+fn unequal(devices: &[DeviceGroup]) -> Option<Remark> {
+    let rails = devices.iter().map(|device| device.rails.len());
     let (least, most) = (rails.clone().min()?, rails.max()?);
     (least < most).then_some(Remark::Unequal { least, most })
 }

@@ -239,6 +239,8 @@ fn nics_that_are_nowhere_are_devices_of_their_own() {
     assert_eq!(
         grouping.remarks,
         [
+            // With the devices of four.
+            Remark::Unequal { least: 1, most: 4 },
             Remark::Elsewhere { index: 41 },
             Remark::Elsewhere { index: 40 }
         ]

@@ -229,7 +229,7 @@ codes! {
         hides [], "TOPO-02";
     AcceleratorsMissing = 407 Warning, "sysfs does not show all accelerators of this instance type, by which NICs make devices",
         "mount /sys of the host, or replace the instance (dmesg, nvidia-smi): other hosts make other devices of the same NICs",
-        hides [], "TOPO-13";
+        hides [UnevenRails], "TOPO-13";
     Withdrawn = 501 Error, "a withdrawn variable is set: init fails",
         "unset it, and set the ones named in its place",
         hides [InitFailed], "protocol 2i";
