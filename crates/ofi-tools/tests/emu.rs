@@ -143,6 +143,9 @@ fn rules_that_never_struck_are_a_status_of_their_own() {
     };
     assert_eq!(run("lose at=1", &[]), Some(0));
     assert_eq!(run("lose at=1", &["--strict"]), Some(5));
+    assert_eq!(run("lose at=1", &["--strict=rules"]), Some(5));
+    assert_eq!(run("lose at=1", &["--strict=leaks"]), Some(0));
+    assert_eq!(run("lose at=1", &["--strict=some"]), Some(2));
     assert_eq!(run("lose chance=1%", &["--strict"]), Some(0));
     assert_eq!(run("", &["--strict"]), Some(0));
 }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use efa_emu::plan::Plan;
 use efa_emu::shape::Shape;
 use efa_emu::stats::Snapshot;
@@ -36,6 +36,17 @@ const USAGE: u8 = 2;
 const LEFT_OPEN: u8 = 4;
 /// A rule never struck, so that `--strict` has nothing to say of what it is about.
 const NEVER_STRUCK: u8 = 5;
+
+/// What is no success though the command is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Strict {
+    /// Both of what follows
+    All,
+    /// Objects that are left open
+    Leaks,
+    /// Rules that never struck
+    Rules,
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct EmuArgs {
@@ -63,9 +74,9 @@ pub(crate) struct EmuArgs {
     #[arg(long)]
     numbers: bool,
     /// Status 4 if the command leaves regions, endpoints or other objects open, 5 if a rule of the plan never
-    /// struck, but for those with a chance
-    #[arg(long)]
-    strict: bool,
+    /// struck that leaves nothing to chance; or one of the two
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
+    strict: Option<Strict>,
     /// Print every rule of --plan, with its words and an example, and run nothing
     #[arg(long)]
     help_rules: bool,
@@ -154,9 +165,13 @@ fn emulate(args: &EmuArgs) -> Result<ExitCode, String> {
         ));
     }
     // What nobody can read may be a leak.
+    let asks_for = |what| {
+        args.strict
+            .is_some_and(|asked| asked == Strict::All || asked == what)
+    };
     let code = match code {
-        0 if args.strict && (lines.is_leaky || !unread.is_empty()) => LEFT_OPEN,
-        0 if args.strict && lines.is_idle => NEVER_STRUCK,
+        0 if asks_for(Strict::Leaks) && (lines.is_leaky || !unread.is_empty()) => LEFT_OPEN,
+        0 if asks_for(Strict::Rules) && lines.is_idle => NEVER_STRUCK,
         code => code,
     };
     Ok(ExitCode::from(code))
