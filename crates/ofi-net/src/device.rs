@@ -247,7 +247,7 @@ impl Device {
             config: opening.config,
             label: &label,
             tracing: opening.tracing,
-            watch: opening.registry.watch(),
+            watch: &opening.registry.watch(),
             lesson: &self.lesson,
         };
         let domain = Domain::open(&plan, Arc::clone(opening.log))?;

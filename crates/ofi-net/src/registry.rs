@@ -111,8 +111,8 @@ pub(crate) struct Registry<D> {
     seats: Box<[OnceLock<Seat<D>>]>,
     /// How many seats are taken; held while one is.
     taken: Mutex<usize>,
-    /// What a caller that waits has to attend to.
-    watch: Arc<Watch>,
+    /// What a caller that waits has to attend to; nothing where there is room for no domain.
+    watch: Option<Arc<Watch>>,
     /// Whose turn it is in [`Registry::nudge`].
     turn: AtomicUsize,
 }
@@ -120,15 +120,15 @@ pub(crate) struct Registry<D> {
 impl<D> Registry<D> {
     /// No domains.
     pub(crate) fn new(watch: &Arc<Watch>) -> Self {
-        Self::with_room(DOMAINS_MAX, Arc::clone(watch))
+        Self::with_room(DOMAINS_MAX, Some(Arc::clone(watch)))
     }
 
     /// Nothing, with room for nothing: allocates nothing.
     pub(crate) fn empty() -> Self {
-        Self::with_room(0, Arc::default())
+        Self::with_room(0, None)
     }
 
-    fn with_room(seats: usize, watch: Arc<Watch>) -> Self {
+    fn with_room(seats: usize, watch: Option<Arc<Watch>>) -> Self {
         Self {
             seats: (0..seats).map(|_| OnceLock::new()).collect(),
             taken: Mutex::new(0),
@@ -138,14 +138,16 @@ impl<D> Registry<D> {
     }
 
     /// Who is told of stalls and errors.
-    pub(crate) const fn watch(&self) -> &Arc<Watch> {
-        &self.watch
+    pub(crate) fn watch(&self) -> Arc<Watch> {
+        self.watch.clone().unwrap_or_default()
     }
 
     /// From now on, whoever waits for something on one domain makes progress on the others as well: what
     /// one communicator does comes over several, or a thread has communicators on several.
     pub(crate) fn link(&self) {
-        self.watch.link();
+        if let Some(watch) = &self.watch {
+            watch.link();
+        }
     }
 
     /// The domain of that number, if there is one.
@@ -246,7 +248,7 @@ impl<D: Seated> Registry<D> {
     /// another one at each call, where they are linked; dumps, where they are due.
     #[inline]
     pub(crate) fn nudge(&self) {
-        let flags = self.watch.flags();
+        let flags = self.watch.as_ref().map_or(0, |watch| watch.flags());
         if flags != 0 {
             self.attend(flags);
         }
@@ -267,9 +269,9 @@ impl<D: Seated> Registry<D> {
         if flags & flag::LINKED != 0 {
             self.nudge_next();
         }
-        if flags & !flag::LINKED != 0 {
+        if let Some(watch) = self.watch.as_ref().filter(|_| flags & !flag::LINKED != 0) {
             let states = || self.iter().map(Seat::state).collect();
-            self.watch.attend(states);
+            watch.attend(states);
         }
     }
 
@@ -304,7 +306,9 @@ impl<D: Seated> Registry<D> {
             return Err(full());
         };
         *taken += 1;
-        self.watch.opened();
+        if let Some(watch) = &self.watch {
+            watch.opened();
+        }
         let [a, b, c, d, ..] = random_u64().to_le_bytes();
         Ok(place.get_or_init(|| Seat {
             number,
@@ -371,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_full_table_opens_nothing_and_says_so() {
-        let registry = Registry::<Nothing>::with_room(0, Arc::default());
+        let registry = Registry::<Nothing>::with_room(0, None);
         let opened = registry.add(0, || unreachable!("opened without a seat for it"));
         assert_eq!(opened.unwrap_err().code(), Code::OutOfDomains);
         assert_eq!(registry.iter().count(), 0);
@@ -379,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_domain_that_does_not_open_takes_no_seat() {
-        let registry = Registry::<Nothing>::with_room(1, Arc::default());
+        let registry = Registry::<Nothing>::with_room(1, None);
         for _ in 0..3 {
             let failed = registry.add(0, || Err(NetError::new(Code::DeviceOpen, "on purpose")));
             assert_eq!(failed.unwrap_err().code(), Code::DeviceOpen);
@@ -389,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_region_is_of_its_domain_and_a_refusal_says_whose_it_is() {
-        let registry = Registry::with_room(3, Arc::default());
+        let registry = Registry::with_room(3, None);
         let seats = [(0, 4), (1, 4), (2, 5)].map(|(number, device)| {
             let seat = registry.add(device, || Ok(Nothing)).unwrap();
             assert_eq!((seat.number(), seat.device), (number, device));

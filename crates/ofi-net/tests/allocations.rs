@@ -6,18 +6,23 @@
 mod common;
 
 use common::{
-    Buffer, Side, config, connect, finish, in_one_process, irecv, isend, pattern, until, wait,
+    Buffer, Side, config, connect, finish, in_one_process, irecv, isend, on_each_provider, pattern,
+    until, wait,
 };
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::Cell;
 use core::time::Duration;
+use ofi_net::log::NoLog;
 use ofi_net::{CommWord, Config, DumpConfig, LocalMemory, RemoteMemory, ReqWord, Transport};
 use std::alloc::System;
+use std::sync::Arc;
 use std::time::Instant;
 
 thread_local! {
     /// Allocations of this thread, while they are counted.
     static COUNT: Cell<Option<u64>> = const { Cell::new(None) };
+    /// Bytes that this thread has allocated and not given back.
+    static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -27,21 +32,29 @@ fn count() {
     let _counted = COUNT.try_with(|count| count.set(count.get().map(|so_far| so_far + 1)));
 }
 
+fn hold(more: usize, less: usize) {
+    // As above. What another thread allocated may be given back here.
+    let _held = HELD.try_with(|held| held.set(held.get().wrapping_add(more).wrapping_sub(less)));
+}
+
 // SAFETY: the system's allocator does all the work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        hold(layout.size(), 0);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        hold(0, layout.size());
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(start, layout) }
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count();
+        hold(new_size, layout.size());
         // SAFETY: the caller's promise.
         unsafe { System.realloc(start, layout, new_size) }
     }
@@ -251,4 +264,48 @@ fn remembered() {
 #[test]
 fn keeping_the_last_records_allocates_nothing() {
     in_one_process("keeping_the_last_records_allocates_nothing", remembered);
+}
+
+/// Lives of a transport that are looked at, after those in which caches of the process fill.
+const LIVES: usize = 100;
+
+/// After as many lives the heap holds as much as before them, to the byte.
+fn nothing_is_left_of(what: &str, life: impl Fn()) {
+    (0..3).for_each(|_| life());
+    let before = HELD.get();
+    (0..LIVES).for_each(|_| life());
+    assert_eq!(
+        HELD.get() - before,
+        0,
+        "bytes left of {LIVES} lives: {what}"
+    );
+}
+
+/// Found and ended, listened on, and so often as a failed start.
+fn lives_of(config: &Config) {
+    let init = |config: &Config| Transport::init(config.clone(), Arc::new(NoLog));
+    nothing_is_left_of("init", || drop(init(config).unwrap()));
+    nothing_is_left_of("listen", || {
+        let net = init(config).unwrap();
+        net.listen(0, &mut [0; 128]).unwrap();
+    });
+    let nowhere = Config {
+        nic_groups: Some("nosuch".to_owned()),
+        protocol: Some(ofi_net::Protocol::Rdma),
+        ..config.clone()
+    };
+    nothing_is_left_of("a start that fails", || drop(init(&nowhere).unwrap_err()));
+    let probe = core::hint::black_box(Box::new(1_u64));
+    let before = HELD.get();
+    drop(probe);
+    assert_eq!(before - HELD.get(), 8, "they are counted");
+}
+
+/// Of either protocol: a process may start and end the plugin for each of its jobs.
+#[test]
+fn a_life_leaves_the_heap_where_it_was() {
+    on_each_provider("a_life_leaves_the_heap_where_it_was", || {
+        lives_of(&config(1));
+        lives_of(&common::sendrecv());
+    });
 }

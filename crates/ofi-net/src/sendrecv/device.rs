@@ -156,7 +156,7 @@ impl Device {
             log: Arc::clone(opening.log),
         };
         let watch = opening.registry.watch();
-        let domain = Domain::open(&info, opening.config, (dmabufs, watch))?;
+        let domain = Domain::open(&info, opening.config, (dmabufs, &watch))?;
         if let Some(class) = class {
             Said::granted(&label, class, &**opening.log);
             opening.registry.link();
