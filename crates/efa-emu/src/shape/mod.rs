@@ -13,6 +13,7 @@ mod pci;
 #[cfg(test)]
 mod tests;
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -137,12 +138,23 @@ impl Shape {
 
     /// Writes under `root`, which stands for `/`, what Linux shows of the instance: the PCI devices
     /// with their ids, links and NUMA nodes, `class/pci_bus`, `class/infiniband` with the GUIDs, and
-    /// the product name. Files that are there are written over.
+    /// the product name; and which kernel this is, which is this machine's whatever the instance. Files that
+    /// are there are written over.
     ///
     /// # Errors
     /// What making a directory, a file or a link gave, with its name.
     pub fn write_root(&self, root: &Path) -> io::Result<()> {
-        self.host.write_sysfs(root)
+        self.host.write_sysfs(root)?;
+        // What memory can be lent by dma-buf depends on the kernel that runs; nobody emulates one.
+        let release = Path::new("proc/sys/kernel/osrelease");
+        match fs::read(Path::new("/").join(release)) {
+            Ok(text) => {
+                fs::create_dir_all(root.join("proc/sys/kernel"))?;
+                fs::write(root.join(release), text)
+            }
+            // A machine that does not show its own has none to pass on.
+            Err(_) => Ok(()),
+        }
     }
 
     fn of(host: ofi_topo::shape::Shape) -> Self {

@@ -114,6 +114,9 @@ fn a_root_says_what_the_nics_say() {
     two.write_root(root.path()).unwrap();
     let sysfs = Sysfs::new(root.path());
     assert_eq!(sysfs.product_name().unwrap().as_deref(), Some("x9.large"));
+    // The kernel is the one that runs: what it lends by dma-buf is up to it.
+    let kernel = |root: &Sysfs| root.line("proc/sys/kernel/osrelease");
+    assert_eq!(kernel(&sysfs), kernel(&Sysfs::new("/")));
     let tree = sysfs.tree().unwrap();
     assert_eq!(tree.functions().len(), 2);
     for nic in two.nics() {
