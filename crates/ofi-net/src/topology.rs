@@ -59,6 +59,9 @@ impl Topology {
         tell_idle(&grouping, nics, log);
         let host = properties::host_hash(&config.fs_root);
         let nccl_file = nccl_xml::file(&tree, (&described, &grouping), config.group_by, host);
+        if nccl_file.is_none() && has_several(&grouping) {
+            info(log, Subsys::Init, || NO_FILE.to_owned());
+        }
         Ok(Self {
             grouping,
             nccl_file,
@@ -113,6 +116,16 @@ fn lost(config: &Config, (nics, tree): (&[Nic], &Tree)) -> Option<String> {
         None => return None,
     };
     Some(what)
+}
+
+/// Where there would be a file of no NIC.
+const NO_FILE: &str = "NCCL gets no topology file: devices have several NICs, and sysfs shows the place of none \
+                       that leads one";
+
+/// Whether a device has several NICs; one NIC can carry several rails.
+fn has_several(grouping: &Grouping) -> bool {
+    let several = |rails: &[usize]| rails.iter().any(|rail| *rail != rails[0]);
+    grouping.devices.iter().any(|device| several(&device.rails))
 }
 
 /// Trees by the root that they were read under.

@@ -170,6 +170,16 @@ fn what_a_source_does_not_say_is_noted() {
         note.contains(&format!("{one} comes several times")),
         "{note}"
     );
+    // A place that is none: what was there is missed by name.
+    let broken = sources.path("broken.xml");
+    fs::write(&broken, text.replacen(&other, "0000:zz:00.0", 1)).unwrap();
+    let ran = topo(&["groups"], &[("--from", &broken)]);
+    let note = noted(&ran);
+    assert!(
+        note.contains("\"0000:zz:00.0\" is no PCI address: "),
+        "{note}"
+    );
+    assert!(said(&ran).contains("note: devices have 3 to 4 rails"));
     // An accelerator less, and no tree at all.
     let mut functions = shape.tree.functions().iter();
     let gpu = functions.find(|f| f.vendor == 0x10de).unwrap();
@@ -183,6 +193,12 @@ fn what_a_source_does_not_say_is_noted() {
     fs::remove_dir_all(root.join("sys/bus")).unwrap();
     let note = noted(&topo(&["groups"], &[("--root", &root)]));
     assert!(note.contains("shows no PCI function"), "{note}");
+    // That there is nothing is an answer, and not silence.
+    let groups = said(&topo(&["groups"], &[("--root", &root)]));
+    assert!(
+        groups.starts_with("no devices: sysfs below ") && groups.contains("--nic"),
+        "{groups}"
+    );
 }
 
 #[test]

@@ -59,7 +59,9 @@ impl Tree {
             }
             stack.extend(objects(node).map(|child| (child, around.clone())));
         }
-        Ok(Self::new(functions, packages))
+        // In the order of the file, whatever that of the stack.
+        let unread = document.descendants().filter_map(unread);
+        Ok(Self::new(functions, packages).with_unread(unread))
     }
 }
 
@@ -109,6 +111,14 @@ fn is_root(node: Node<'_, '_>) -> bool {
 fn is_numa_node(node: Node<'_, '_>) -> bool {
     let set = node.attribute("cpuset").unwrap_or_default();
     node.attribute("type") == Some("NUMANode") && set.contains(|c| !matches!(c, '0' | 'x' | ','))
+}
+
+/// What a device or a bridge has in place of an address. Root buses have none.
+fn unread<'a>(node: Node<'a, '_>) -> Option<&'a str> {
+    match node.attribute("pci_busid") {
+        Some(text) => text.parse::<PciAddress>().is_err().then_some(text),
+        None => (node.attribute("type") == Some("PCIDev")).then_some(""),
+    }
 }
 
 fn function(node: Node<'_, '_>, around: &Around) -> Option<PciFunction> {
@@ -218,8 +228,10 @@ mod tests {
             <object type="Bridge" bridge_type="0-1" bridge_pci="0000:[20-20]">
               <object type="PCIDev" pci_busid="0000:20:00.0" pci_type="none"/>
               <object type="PCIDev" pci_busid="nowhere"/>
+              <object type="PCIDev"/>
             </object></object></topology>"#;
         let tree = Tree::from_hwloc_xml(text).unwrap();
+        assert_eq!(tree.unread(), ["nowhere", ""]);
         let numa: Vec<_> = tree.functions().iter().map(|f| f.numa).collect();
         assert_eq!(numa, [Some(0), None]);
         assert_eq!((tree.package_of(0), tree.package_of(4)), (Some(0), None));

@@ -97,7 +97,12 @@ impl Tree {
                 function.link = Link::parse(link("link_speed"), link("link_width"));
                 Some(function)
             });
-        Ok(Self::new(functions.collect(), BTreeMap::new()))
+        let tree = Self::new(functions.collect(), BTreeMap::new());
+        let elements = document
+            .descendants()
+            .filter(|node| node.has_tag_name("pci"));
+        let texts = elements.map(|node| node.attribute("busid").unwrap_or_default());
+        Ok(tree.with_unread(texts.filter(|text| text.parse::<PciAddress>().is_err())))
     }
 }
 

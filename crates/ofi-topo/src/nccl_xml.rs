@@ -19,8 +19,9 @@ use crate::{
 /// Lanes that are taken for a NIC that does not say (protocol 2h.4).
 const WIDTH_OF_UNKNOWN_NIC: u8 = 8;
 
-/// The file for these devices, or `None` where no device has several NICs: NCCL sees all there is to see
-/// then. `host` tells hosts apart; `nics` are those that `grouping` was made of.
+/// The file for these devices, or `None` where it would tell NCCL nothing: no device has several NICs, or none
+/// that has is led by a function of the tree. A file without them would be worse than none: NCCL takes it in
+/// place of the one that a hypervisor puts into `/var/run/nvidia-topologyd`. `host` tells hosts apart; `nics` are those that `grouping` was made of.
 ///
 /// ```
 /// # #[cfg(feature = "shapes")] {
@@ -44,15 +45,18 @@ pub fn file(
     accelerators: Accelerators,
     host: u64,
 ) -> Option<String> {
-    if !grouping.devices.iter().any(|device| nics_of(device) > 1) {
-        return None;
-    }
     let mut leaders: BTreeMap<PciAddress, &DeviceGroup> = BTreeMap::new();
     for device in &grouping.devices {
         let leader = nics.iter().find(|nic| nic.index == device.leader);
         if let Some(address) = leader.and_then(|nic| nic.pci) {
             leaders.entry(address).or_insert(device);
         }
+    }
+    let is_led = |(place, device): (&PciAddress, &&DeviceGroup)| {
+        nics_of(device) > 1 && tree.find(*place).is_some()
+    };
+    if !leaders.iter().any(is_led) {
+        return None;
     }
     let ours: BTreeSet<PciAddress> = nics.iter().filter_map(|nic| nic.pci).collect();
     // NCCL takes node 0 where the firmware does not say.

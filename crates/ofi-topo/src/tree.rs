@@ -94,7 +94,15 @@ pub struct Tree {
     roots: BTreeMap<(u32, u8), Option<u32>>,
     /// Addresses that came more than once.
     repeated: Vec<PciAddress>,
+    /// What a file has where an address should be: some of it.
+    unread: Vec<String>,
 }
+
+/// Of what cannot be read so many are kept, of so many characters.
+#[cfg(any(feature = "hwloc-xml", feature = "nccl-xml"))]
+const UNREAD_MAX: usize = 16;
+#[cfg(any(feature = "hwloc-xml", feature = "nccl-xml"))]
+const UNREAD_CHARS: usize = 64;
 
 impl Tree {
     /// A tree of these functions, in any order; of two with one address the first is kept. `packages`
@@ -136,7 +144,24 @@ impl Tree {
             packages,
             roots,
             repeated,
+            unread: Vec::new(),
         }
+    }
+
+    /// The same, from a file that has these texts in place of addresses.
+    #[cfg(any(feature = "hwloc-xml", feature = "nccl-xml"))]
+    pub(crate) fn with_unread(mut self, texts: impl Iterator<Item = impl AsRef<str>>) -> Self {
+        let short = |text: &str| text.chars().take(UNREAD_CHARS).collect();
+        let some = texts.take(UNREAD_MAX);
+        self.unread = some.map(|text| short(text.as_ref())).collect();
+        self
+    }
+
+    /// What the file that this was read from has where the address of a PCI function should be, the first 16
+    /// of it; empty text where there is nothing. Those functions were left out.
+    #[must_use]
+    pub fn unread(&self) -> &[String] {
+        &self.unread
     }
 
     /// Addresses that several functions were said to have, in order: all but the first of each were left out.

@@ -209,3 +209,24 @@ fn one_nic_a_device_needs_no_file() {
     assert_eq!(file(&near.clone().force_rails(1).unwrap()), None);
     assert!(file(&near.force_rails(2).unwrap()).is_some());
 }
+
+/// A file that names no NIC tells NCCL nothing, and hides the one that a hypervisor made.
+#[test]
+fn nics_that_the_tree_does_not_have_make_no_file() {
+    let p5 = Shape::by_name("p5").unwrap();
+    let file = |tree: &Tree, nics: &[Nic]| {
+        let alone = group_near(nics, tree, Accelerators::NVIDIA).unwrap();
+        let pairs = alone.join_alike(2, |_| Some(0)).force_rails(2).unwrap();
+        assert!(pairs.devices.iter().all(|device| device.rails.len() == 2));
+        nccl_xml::file(tree, (nics, &pairs), Accelerators::NVIDIA, 1)
+    };
+    // Without a place, in a tree of others and in none.
+    let nowhere: Vec<Nic> = (0..4).map(|i| Nic::new(i, format!("eth{i}"))).collect();
+    assert_eq!(file(&p5.tree, &nowhere), None);
+    assert_eq!(file(&Tree::default(), &nowhere), None);
+    // With one that nobody shows.
+    let hidden: Vec<Nic> = p5.provider_list();
+    assert_eq!(file(&Tree::default(), &hidden), None);
+    // One that is there is enough.
+    assert!(file(&p5.tree, &hidden).is_some());
+}

@@ -273,15 +273,19 @@ fn ten_thousand_orders_of_each_instance_give_the_same() {
         let first = group_near(&list, &shape.tree, Accelerators::ANY).unwrap();
         let want = devices(&first, &list);
         let file = nccl_xml::file(&shape.tree, (&list, &first), Accelerators::ANY, 3);
-        let mut list = list;
+        let (mut list, mut functions) = (list, shape.tree.functions().to_vec());
         for round in 0..10_000 {
             dice.shuffle(&mut list);
             let other = renumbered(&list);
             let grouping = group_near(&other, &shape.tree, Accelerators::ANY).unwrap();
             assert_eq!(devices(&grouping, &other), want, "{name}, round {round}");
+            let same = nccl_xml::file(&shape.tree, (&other, &grouping), Accelerators::ANY, 3);
+            assert_eq!(same, file, "{name}, round {round}");
             if round % 100 == 0 {
-                let same = nccl_xml::file(&shape.tree, (&other, &grouping), Accelerators::ANY, 3);
-                assert_eq!(same, file, "{name}, round {round}");
+                // The order in which a directory lists functions is nobody's promise either.
+                dice.shuffle(&mut functions);
+                let tree = Tree::new(functions.clone(), shape.tree.packages().clone());
+                assert_eq!(tree, shape.tree, "{name}, round {round}");
             }
         }
     }
@@ -353,6 +357,37 @@ fn two_hundred_nics_of_one_guid_have_one_order() {
         dice.shuffle(&mut list);
         assert_eq!(of(&renumbered(&list)), want, "round {round}");
     }
+}
+
+/// One and the same number of rails for all, or it is remarked with both: wherever a NIC stays alone.
+#[test]
+fn devices_that_differ_are_remarked_wherever_they_are() {
+    let p5 = shape("p5");
+    let list = p5.provider_list();
+    let is_gpu = |f: &PciFunction| f.vendor == 0x10de;
+    let gpus: Vec<PciAddress> = (p5.tree.functions().iter().filter(|f| is_gpu(f)))
+        .map(|f| f.address)
+        .collect();
+    let unequal = |list: &[Nic], gone: &[PciAddress]| {
+        let tree = p5.without(|f| gone.contains(&f.address)).tree;
+        let grouping = group_near(list, &tree, Accelerators::NVIDIA).unwrap();
+        let mut rails: Vec<usize> = grouping.devices.iter().map(|d| d.rails.len()).collect();
+        rails.sort_unstable();
+        let bounds = (rails[0], rails[rails.len() - 1]);
+        let remarked = grouping.remarks.iter().find_map(|remark| match remark {
+            Remark::Unequal { least, most } => Some((*least, *most)),
+            _ => None,
+        });
+        assert_eq!(remarked, (bounds.0 < bounds.1).then_some(bounds));
+        remarked
+    };
+    assert_eq!(unequal(&list, &[]), None);
+    // An accelerator is gone: its NICs are devices of one rail, near to nothing.
+    assert_eq!(unequal(&list, &gpus[..1]), Some((1, 4)));
+    assert_eq!(unequal(&list, &gpus), None);
+    let mut more = list.clone();
+    more.push(Nic::new(99, "nowhere"));
+    assert_eq!(unequal(&more, &[]), Some((1, 4)));
 }
 
 proptest! {

@@ -112,6 +112,12 @@ fn notes(from: &From, tree: &Tree) -> Vec<String> {
     let mut notes: Vec<String> = repeated
         .map(|address| format!("{address} comes several times: the first is taken"))
         .collect();
+    let unread = tree.unread().iter();
+    notes.extend(
+        unread.map(|text| {
+            format!("{text:?} is no PCI address: the function that has it is left out")
+        }),
+    );
     match from {
         From::Root(root) if functions.is_empty() => {
             notes.push(format!(

@@ -82,6 +82,12 @@ fn link(link: Link) -> String {
 
 /// The devices, a line each, then what is remarkable.
 pub(super) fn groups(host: &Host, grouping: &Grouping) -> Vec<String> {
+    if grouping.devices.is_empty() {
+        let name = &host.name;
+        return vec![format!(
+            "no devices: {name} has no EFA and no InfiniBand NIC; --nic ADDRESS takes another function for one"
+        )];
+    }
     let name = |index: &usize| {
         let nic = host.nics.iter().find(|nic| nic.index == *index);
         nic.map_or_else(String::new, |nic| {
