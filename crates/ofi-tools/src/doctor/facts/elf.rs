@@ -216,7 +216,8 @@ impl<'i> Dynamic<'i> {
         let needed = named(DT_NEEDED).map(|(_, at)| self.string(*at));
         let path = self.tag(DT_RUNPATH).or_else(|| self.tag(DT_RPATH));
         let path = path.map_or(Some(String::new()), |at| self.string(at))?;
-        let runpath = path.split(':').filter(|dir| !dir.is_empty());
+        // An empty entry counts, an empty path does not.
+        let runpath = path.split(':').filter(|_| !path.is_empty());
         Some(Elf {
             needed: needed.collect::<Option<_>>()?,
             runpath: runpath.map(str::to_owned).collect(),

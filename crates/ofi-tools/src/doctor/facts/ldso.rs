@@ -101,7 +101,7 @@ impl Unmet {
 pub(crate) struct Loader<'r> {
     root: &'r Root,
     machine: u16,
-    /// `LD_LIBRARY_PATH`.
+    /// `LD_LIBRARY_PATH`; empty: the directory that the job works in.
     env: Vec<String>,
     cache: BTreeMap<String, PathBuf>,
     /// Directories that ldconfig(8) makes the cache of.
@@ -112,7 +112,9 @@ pub(crate) struct Loader<'r> {
 impl<'r> Loader<'r> {
     /// Reads the cache and the configuration.
     pub(crate) fn new(root: &'r Root, machine: u16, library_path: &str) -> Self {
+        // Of a variable that is empty the loader takes nothing, and an empty entry of another for ".".
         let env = library_path.split([':', ';']);
+        let env = env.filter(|_| !library_path.is_empty());
         let multiarch: &[&str] = if machine == elf::AARCH64 {
             &["/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"]
         } else {
@@ -122,10 +124,7 @@ impl<'r> Loader<'r> {
         Self {
             root,
             machine,
-            env: env
-                .filter(|dir| !dir.is_empty())
-                .map(str::to_owned)
-                .collect(),
+            env: env.map(str::to_owned).collect(),
             cache: read_cache(root).unwrap_or_default(),
             configured: configured(root),
             system: multiarch.iter().copied().chain(plain).collect(),
@@ -134,6 +133,23 @@ impl<'r> Loader<'r> {
 
     pub(crate) const fn root(&self) -> &'r Root {
         self.root
+    }
+
+    /// The directories of `LD_LIBRARY_PATH`, in their order.
+    pub(crate) fn library_path(&self) -> impl Iterator<Item = &Path> {
+        self.env.iter().map(|dir| entry(dir))
+    }
+
+    /// A directory, for people: where a relative one begins is not in its name.
+    fn place(&self, dir: &str, via: &str) -> String {
+        let shown = entry(dir).display();
+        match (Path::new(dir).is_absolute(), self.root.working()) {
+            (true, _) => format!("{shown} ({via})"),
+            (false, Some(working)) => format!("{shown} in {} ({via})", working.display()),
+            (false, None) => {
+                format!("{shown} of the directory that a job works in, which nobody says ({via})")
+            }
+        }
     }
 
     /// Whether there is a cache at all.
@@ -155,8 +171,8 @@ impl<'r> Loader<'r> {
         let env = self.env.iter().map(|dir| (dir.as_str(), "LD_LIBRARY_PATH"));
         let own = runpath.iter().map(|dir| (dir.as_str(), "DT_RUNPATH"));
         for (dir, via) in env.chain(own) {
-            search.places.push(format!("{dir} ({via})"));
-            if self.consider(&mut search, &Path::new(dir).join(name), via) {
+            search.places.push(self.place(dir, via));
+            if self.consider(&mut search, &entry(dir).join(name), via) {
                 return search;
             }
         }
@@ -268,6 +284,11 @@ impl<'r> Loader<'r> {
         }
         unmet
     }
+}
+
+/// An empty entry of a search path is the directory that is worked in (ld.so(8)).
+fn entry(dir: &str) -> &Path {
+    Path::new(if dir.is_empty() { "." } else { dir })
 }
 
 /// Versions that `library` wants of `name` and `found` does not define.

@@ -105,11 +105,9 @@ impl Libraries {
         let file = libfabric.found.as_ref().and_then(|at| at.elf.as_ref().ok());
         packages.libfabric_bounds = file.and_then(Bounds::of);
         let elsewhere = elsewhere(&loader, side, found);
-        let others: Vec<PathBuf> = found
-            .map(|at| others(&loader, settings, at))
-            .unwrap_or_default();
+        let others: Vec<PathBuf> = found.map(|at| others(&loader, at)).unwrap_or_default();
         let unasked = match side {
-            Side::Nccl => unasked(&loader, path, packages.nccl),
+            Side::Nccl => unasked(&loader, packages.nccl),
             Side::Neuron => Vec::new(),
         };
         let named = unasked.iter().map(|(_, file)| file.clone()).collect();
@@ -298,13 +296,11 @@ fn elsewhere(loader: &Loader<'_>, side: Side, found: Option<&Library>) -> Vec<Pa
 }
 
 /// Files of the same name further down the search.
-fn others(loader: &Loader<'_>, settings: &Settings, found: &Library) -> Vec<PathBuf> {
+fn others(loader: &Loader<'_>, found: &Library) -> Vec<PathBuf> {
     let Some(name) = found.path.file_name() else {
         return Vec::new();
     };
-    let path = settings.value("LD_LIBRARY_PATH").unwrap_or_default();
-    let dirs = path.split(':').filter(|dir| !dir.is_empty());
-    let files = dirs.map(|dir| Path::new(dir).join(name));
+    let files = loader.library_path().map(|dir| dir.join(name));
     let mut seen = vec![found.real.clone()];
     let mut others = Vec::new();
     for file in files {
@@ -320,11 +316,10 @@ fn others(loader: &Loader<'_>, settings: &Settings, found: &Library) -> Vec<Path
 }
 
 /// `libnccl-net-ofi.so` and the like, where this NCCL has the variable.
-fn unasked(loader: &Loader<'_>, path: &str, nccl: Option<Version>) -> Vec<(String, PathBuf)> {
-    let dirs = path.split(':').filter(|dir| !dir.is_empty());
-    let files = dirs.flat_map(|dir| {
+fn unasked(loader: &Loader<'_>, nccl: Option<Version>) -> Vec<(String, PathBuf)> {
+    let files = loader.library_path().flat_map(|dir| {
         let names = loader.root().names(dir).into_iter();
-        names.map(move |name| (name.clone(), Path::new(dir).join(name)))
+        names.map(move |name| (name.clone(), dir.join(name)))
     });
     let named = files.filter_map(|(file, at)| {
         let name = file.strip_prefix("libnccl-net-")?.strip_suffix(".so")?;

@@ -74,7 +74,10 @@ pub(crate) struct Host {
 impl Host {
     /// Reads all of it.
     pub(crate) fn read(ask: &Ask) -> Self {
-        let root = Root::new(&ask.root);
+        let job = ask
+            .pid
+            .map_or_else(|| "self".to_owned(), |pid| pid.to_string());
+        let root = Root::new(&ask.root).working_as(&Path::new("/proc").join(job));
         let is_live = ask.root == Path::new("/");
         let process = Process::read(&root, ask.pid);
         let environment = Settings::of_environment(ask.env.iter().cloned());

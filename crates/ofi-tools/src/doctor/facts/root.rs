@@ -1,4 +1,5 @@
-//! A directory that stands for `/`: nothing outside of it is read, wherever symbolic links lead.
+//! A directory that stands for `/`: nothing outside of it is read, wherever symbolic links lead. A relative path
+//! is one of the directory that the job works in; where nobody says which that is, nothing is there.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -41,22 +42,47 @@ impl From<io::Error> for Absent {
 
 /// The directory.
 #[derive(Clone, Debug)]
-pub(crate) struct Root(PathBuf);
+pub(crate) struct Root {
+    dir: PathBuf,
+    /// The directory that the job works in, as the host names it.
+    working: Option<PathBuf>,
+}
 
 impl Root {
     /// `/` itself, or a copy of another host.
     pub(crate) fn new(dir: impl Into<PathBuf>) -> Self {
-        Self(dir.into())
+        Self {
+            dir: dir.into(),
+            working: None,
+        }
+    }
+
+    /// The same, with the directory that this process works in (`/proc/<pid>`): relative paths begin there.
+    pub(crate) fn working_as(mut self, process: &Path) -> Self {
+        let link = self.real(process).map(|process| process.join("cwd"));
+        let target = link.ok().map(|link| fs::read_link(self.outside(&link)));
+        self.working = target.and_then(Result::ok);
+        self
+    }
+
+    /// Where relative paths begin, where that is known.
+    pub(crate) fn working(&self) -> Option<&Path> {
+        self.working.as_deref()
     }
 
     /// As it was given.
     pub(crate) fn dir(&self) -> &Path {
-        &self.0
+        &self.dir
     }
 
     /// Where `path` really is, as the host itself would name it: all links followed.
     pub(crate) fn real(&self, path: &Path) -> Result<PathBuf, Absent> {
-        let mut todo: VecDeque<OsString> = parts(path).collect();
+        let from = match (path.is_absolute(), &self.working) {
+            (true, _) => Path::new("/"),
+            (false, Some(working)) => working,
+            (false, None) => return Err(Absent::Missing),
+        };
+        let mut todo: VecDeque<OsString> = parts(from).chain(parts(path)).collect();
         let mut at = PathBuf::from("/");
         // The target of the last link, if nothing of the path comes behind it.
         let mut followed = None;
@@ -143,7 +169,7 @@ impl Root {
 
     /// The name of a real path outside of this directory.
     pub(crate) fn outside(&self, real: &Path) -> PathBuf {
-        self.0.join(real.strip_prefix("/").unwrap_or(real))
+        self.dir.join(real.strip_prefix("/").unwrap_or(real))
     }
 }
 
@@ -182,5 +208,29 @@ mod tests {
         assert_eq!(root.line("/lib/a.so").as_deref(), Some("x"));
         assert_eq!(root.names("/lib"), ["a.so"]);
         assert!(matches!(root.text("/opt"), Err(Absent::Other(_))));
+    }
+
+    #[test]
+    fn relative_paths_begin_where_the_process_works() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("work/lib")).unwrap();
+        std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
+        std::fs::write(dir.path().join("work/lib/a.so"), "x").unwrap();
+        std::fs::write(dir.path().join("b.so"), "x").unwrap();
+        symlink("/work/lib", dir.path().join("proc/7/cwd")).unwrap();
+        let root = Root::new(dir.path()).working_as(Path::new("/proc/7"));
+        let real = |path: &str| root.real(Path::new(path));
+        for (path, found) in [
+            ("a.so", "/work/lib/a.so"),
+            ("./a.so", "/work/lib/a.so"),
+            ("../lib/a.so", "/work/lib/a.so"),
+            ("../../b.so", "/b.so"),
+            ("/b.so", "/b.so"),
+        ] {
+            assert_eq!(real(path), Ok(PathBuf::from(found)), "{path}");
+        }
+        assert_eq!(real("b.so"), Err(Absent::Missing));
+        let nobody_says = Root::new(dir.path()).working_as(Path::new("/proc/8"));
+        assert_eq!(nobody_says.real(Path::new("b.so")), Err(Absent::Missing));
     }
 }
