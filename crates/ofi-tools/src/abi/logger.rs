@@ -87,6 +87,13 @@ const FIRST_VARIADIC_IS_SIXTH: bool = cfg!(all(
     any(target_arch = "x86_64", target_arch = "aarch64")
 ));
 
+/// The text of a line that [`log`] wrote for a warning.
+pub(crate) fn warning(line: &str) -> Option<&str> {
+    let (head, text) = line.strip_prefix("[rank ")?.split_once("] ")?;
+    let is_warning = head.split(' ').nth(1) == Some(level_name(WARN));
+    is_warning.then_some(text)
+}
+
 const fn level_name(level: c_int) -> &'static str {
     match level {
         1 => "VERSION",

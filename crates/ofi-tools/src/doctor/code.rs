@@ -105,7 +105,7 @@ codes! {
         "install it again: a pointer file of git-lfs or an error page was saved in its place",
         hides [NoTable, LoadFailed], "ABI-13";
     NeededMissing = 110 Error, "the plugin needs a library that is not there: the job falls back to sockets",
-        "install that library, or use a plugin without it (ours needs the C library alone)",
+        "install that library (libgcc_s.so.1: package libgcc-s1 or libgcc), or use a plugin without it (ours needs the C library and libgcc_s alone)",
         hides [LoadFailed, NoLibfabric], "ENV-02, BUILD-06";
     VersionMissing = 111 Error, "the plugin needs a newer library than the one that is found",
         "put the directory of the newer library first in LD_LIBRARY_PATH, or install the plugin that belongs to the older",
@@ -158,6 +158,9 @@ codes! {
     FilterEmpty = 211 Error, "FI_PROVIDER is set and empty: libfabric lists no provider at all",
         "unset it (a script or a job file says FI_PROVIDER= and means: not set)",
         hides [EfaFiltered, InitFailed, NotOnEfa], "ENV-20";
+    IfaceLeavesOut = 213 Warning, "FI_EFA_IFACE leaves EFAs of this host out",
+        "unset FI_EFA_IFACE, or name all of them: what it leaves out carries nothing",
+        hides [UnevenRails], "ENV-05";
     NoEfaAttached = 301 Error, "this instance type has EFAs, and none is attached",
         "launch it with interface type efa in the launch template (pods: the limit vpc.amazonaws.com/efa)",
         hides [InitFailed, NotOnEfa, EfasMissing, NoDeviceNodes, NoDriver], "TOPO-11, CONN-23";
@@ -230,6 +233,9 @@ codes! {
     AcceleratorsMissing = 407 Warning, "sysfs does not show all accelerators of this instance type, by which NICs make devices",
         "mount /sys of the host, or replace the instance (dmesg, nvidia-smi): other hosts make other devices of the same NICs",
         hides [UnevenRails], "TOPO-13";
+    NicsIdle = 408 Note, "settings leave NICs of this host without work",
+        "unset OFI_NCCL_NIC_GROUPS and OFI_NCCL_FORCE_NUM_RAILS on all ranks, unless other hosts have fewer NICs",
+        hides [], "CONN-11";
     Withdrawn = 501 Error, "a withdrawn variable is set: init fails",
         "unset it, and set the ones named in its place",
         hides [InitFailed], "protocol 2i";
@@ -278,6 +284,9 @@ codes! {
     NotOnEfa = 705 Error, "the plugin starts, and none of its devices is an EFA of this host: jobs run over TCP or worse",
         "set FI_PROVIDER=efa on all ranks: it then fails with its reason, in place of taking another network; likely: 1. EFA's provider refuses these devices (what it said is above; FI_LOG_LEVEL=info says more), 2. another libfabric is loaded than the EFA installer's (OFI_NCCL_LIBFABRIC_PATH, LD_LIBRARY_PATH), 3. this plugin takes no EFA",
         hides [], "ENV-05, ENV-07, ENV-20";
+    StartedWithWarnings = 706 Warning, "the plugin starts, and warns",
+        "its own warnings are above, with what to do",
+        hides [], "ENV-05";
 }
 
 #[cfg(test)]

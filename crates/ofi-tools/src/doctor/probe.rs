@@ -48,11 +48,12 @@ enum Answer {
 /// What came of it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// The name that it gives itself, its devices, and the libfabrics that are mapped then.
+    /// The name that it gives itself, its devices, the libfabrics that are mapped then, and what it logged.
     Started {
         name: String,
         devices: Vec<Device>,
         libfabrics: Vec<String>,
+        log: Vec<String>,
     },
     Refused {
         stage: Stage,
@@ -132,6 +133,7 @@ fn outcome(ended: Ended) -> Outcome {
                 name,
                 devices,
                 libfabrics,
+                log,
             },
             Ok(Answer::Refused {
                 stage,

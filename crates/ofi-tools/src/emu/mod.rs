@@ -48,6 +48,11 @@ enum Strict {
     Rules,
 }
 
+/// Whether this is a value that every emulated host has, which would do harm on a real one.
+pub(crate) fn sets(name: &str, value: &str) -> bool {
+    (name, value) == setup::VERSION_CHECK
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct EmuArgs {
     /// p4d, p5, p5en, p3dn, g5, c5n, trn1, trn2, or custom:nics=4,speed=100,pci=0000:10:1b.0+..,names=a+..,product=..;

@@ -48,8 +48,10 @@ const USERS: [&str; 4] = [
     "FI_PROVIDER",
     "OFI_NCCL_FS_ROOT",
     "OFI_NCCL_FORCE_PRODUCT_NAME",
-    "OFI_NCCL_DISABLE_EFA_VERSION_CHECK",
+    VERSION_CHECK.0,
 ];
+/// Debian's libfabric is older than what real EFAs need.
+pub(super) const VERSION_CHECK: (&str, &str) = ("OFI_NCCL_DISABLE_EFA_VERSION_CHECK", "1");
 
 impl Setup {
     /// Makes the directory.
@@ -154,8 +156,7 @@ fn variables(ask: &Ask<'_>, dir: &Path) -> Vec<(&'static str, OsString)> {
         ("OFI_NCCL_FS_ROOT", dir.join("root").into()),
         // The machine's own name is no instance's.
         ("OFI_NCCL_FORCE_PRODUCT_NAME", ask.shape.1.product().into()),
-        // Debian's libfabric is older than what real EFAs need.
-        ("OFI_NCCL_DISABLE_EFA_VERSION_CHECK", "1".into()),
+        (VERSION_CHECK.0, VERSION_CHECK.1.into()),
     ];
     if let Some(generation) = ask.generation {
         set.push(("EFA_EMU_GENERATION", generation.into()));

@@ -67,6 +67,105 @@ fn how_a_plugin_fails_is_told() {
     }
 }
 
+/// What a plugin says in C: lines of warnings through the logger that it gets.
+fn saying(lines: &[&str], then: &str) -> String {
+    let declared = "void (*say)(int, unsigned long, const char *, int, const char *, ...) = log; ";
+    let said = lines
+        .iter()
+        .map(|line| format!("say(2, 1, \"made.c\", 1, \"%s\", \"{line}\"); "));
+    declared.to_owned() + &said.collect::<String>() + then
+}
+
+/// The cause may stand behind any number of warnings, and what a plugin that starts warns of is news too.
+#[test]
+fn what_a_plugin_says_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let warnings = ["OFI-W0204 first", "OFI-W0204 second", "OFI-W0204 third"];
+    let all: Vec<&str> = warnings
+        .into_iter()
+        .chain(["OFI-E0103 the cause"])
+        .collect();
+    plugin(dir.path(), &saying(&all, "return 2;"));
+    let text = said(&doctor(dir.path(), &[]));
+    assert!(
+        text.contains("OFI-D704") && text.contains("the cause"),
+        "{text}"
+    );
+    plugin(dir.path(), &saying(&warnings, "failing = 0; return 0;"));
+    let text = said(&doctor(dir.path(), &[]));
+    assert!(
+        text.contains("warning OFI-D706") && text.contains("OFI-W0204 first"),
+        "{text}"
+    );
+    plugin(dir.path(), "failing = 0; return 0;");
+    let text = said(&doctor(dir.path(), &[]));
+    assert!(!text.contains("OFI-D706"), "{text}");
+}
+
+/// NCCL takes the network whose name it is asked for, and only the plugin knows its own.
+#[test]
+fn a_plugin_that_calls_itself_otherwise_is_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, is_taken) in [("Libfabric", false), ("MADE", false), ("unset", true)] {
+        plugin(dir.path(), "failing = 0; return 0;");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ofi"));
+        command
+            .args(["doctor", "--for", "nccl"])
+            .env("LD_LIBRARY_PATH", dir.path())
+            .env_remove("NCCL_NET_PLUGIN")
+            .env("NCCL_NET", name);
+        if name == "unset" {
+            command.env_remove("NCCL_NET");
+        }
+        let text = said(&command.output().unwrap());
+        assert_eq!(
+            text.matches("error OFI-D102").count(),
+            usize::from(!is_taken),
+            "{text}"
+        );
+        assert_eq!(
+            text.contains("started: \"made\""),
+            name == "Libfabric",
+            "{text}"
+        );
+    }
+}
+
+/// What harms a job on the instance is told where its environment is tried on an emulated one.
+#[test]
+fn settings_are_judged_on_emulated_instances_too() {
+    let dir = tempfile::tempdir().unwrap();
+    plugin(dir.path(), "return 0;");
+    for (name, value, code) in [
+        ("FI_EFA_MTU_SIZE", "8900", "error OFI-D505"),
+        ("NCCL_PROTO", "LL128", "warning OFI-D506"),
+        ("FI_EFA_IFACE", "rdmap79s0", "warning OFI-D213"),
+        ("NCCL_DEBUG", "INFO", "verdict: healthy"),
+    ] {
+        let ran = Command::new(env!("CARGO_BIN_EXE_ofi"))
+            .args(["emu", "--shape", "p5", "--provider", "/proc/self/exe"])
+            .arg(env!("CARGO_BIN_EXE_ofi"))
+            .args([
+                "doctor",
+                "--for",
+                "nccl",
+                "--no-load",
+                "--nccl-version",
+                "2.18.3",
+            ])
+            .env("LD_LIBRARY_PATH", dir.path())
+            .env_remove("NCCL_NET_PLUGIN")
+            .env_remove("NCCL_NET")
+            .env_remove("FI_PROVIDER")
+            .env(name, value)
+            .output()
+            .unwrap();
+        let text = said(&ran);
+        assert!(text.contains(code), "{name}: {text}");
+        assert!(!text.contains("VERSION_CHECK"), "{name}: {text}");
+    }
+}
+
 #[test]
 fn nothing_is_loaded_when_not_asked() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 use super::plugin::{fault_words, needs};
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
+use crate::doctor::facts::devices::RdmaNic;
 use crate::doctor::facts::fabric::Bounds;
 use crate::doctor::facts::libraries::LIBFABRIC_PATH;
 use crate::doctor::facts::version::Version;
@@ -10,6 +11,8 @@ use crate::doctor::finding::Finding;
 
 /// The oldest whose EFA provider is good enough (decision 6).
 const EFA_NEEDS: Version = Version::new(1, 22, 0);
+/// Which EFAs its provider takes.
+const IFACE: &str = "FI_EFA_IFACE";
 
 pub(super) fn check(host: &Host) -> Vec<Finding> {
     let mut found = missing_or_damaged(host);
@@ -133,25 +136,42 @@ fn shut_out(host: &Host) -> Option<Finding> {
 }
 
 fn named_nics(host: &Host) -> Option<Finding> {
-    let list = host.settings.filled("FI_EFA_IFACE")?;
-    let wanted: Vec<&str> = list
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .collect();
-    let has =
-        |name: &&str| *name == "all" || host.devices.nics.iter().any(|nic| nic.name == **name);
-    if wanted.iter().any(has) || host.devices.nics.is_empty() {
+    let listed = host.settings.filled(IFACE)?;
+    if host.devices.nics.is_empty() {
         return None;
     }
-    let names: Vec<&str> = host
-        .devices
-        .efa_nics()
+    let (left, out): (Vec<&str>, Vec<&str>) = (host.devices.efa_nics())
         .map(|nic| nic.name.as_str())
-        .collect();
-    let there = format!("EFAs of this host: {}", names.join(", "));
-    Some(Finding::new(
-        Code::IfaceFiltered,
-        [host.settings.show("FI_EFA_IFACE"), there],
-    ))
+        .partition(|name| iface_admits(listed, name));
+    let shown = host.settings.show(IFACE);
+    if left.is_empty() {
+        let there = format!("EFAs of this host: {}", few(&out));
+        return Some(Finding::new(Code::IfaceFiltered, [shown, there]));
+    }
+    let all = left.len() + out.len();
+    let line = format!("{} of {all} are left out: {}", out.len(), few(&out));
+    (!out.is_empty()).then(|| Finding::new(Code::IfaceLeavesOut, [shown, line]))
+}
+
+/// Names, as many as a line takes.
+fn few(names: &[&str]) -> String {
+    const NAMES: usize = 8;
+    let shown = names.iter().take(NAMES).copied().collect::<Vec<_>>();
+    match names.len().saturating_sub(NAMES) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// Whether EFA's provider takes a NIC, whatever this host has: names with commas, or `all`.
+fn iface_admits(listed: &str, name: &str) -> bool {
+    let mut names = listed.split(',').map(str::trim);
+    names.any(|listed| listed == "all" || listed == name)
+}
+
+/// The EFAs that `FI_EFA_IFACE` leaves.
+pub(crate) fn efas_left(host: &Host) -> impl Iterator<Item = &RdmaNic> {
+    let listed = host.settings.filled(IFACE);
+    let is_left = move |nic: &&RdmaNic| listed.is_none_or(|listed| iface_admits(listed, &nic.name));
+    host.devices.efa_nics().filter(is_left)
 }

@@ -9,6 +9,7 @@ use crate::doctor::facts::Host;
 use crate::doctor::facts::version::Range;
 use crate::doctor::finding::Finding;
 use crate::doctor::rows::rows;
+use crate::emu;
 
 const TABLE: &str = include_str!("../data/lint.csv");
 
@@ -37,7 +38,7 @@ enum Place {
 
 impl Place {
     fn is_here(&self, host: &Host) -> bool {
-        let on_efa = host.devices.has_efa() && !host.is_emulated;
+        let on_efa = host.devices.has_efa();
         match self {
             Self::Any => true,
             Self::Efa => on_efa,
@@ -63,6 +64,25 @@ enum Value {
     Off,
     /// One of these.
     OneOf(&'static str),
+    /// A list of NCCL's protocols that asks for one that is not Simple.
+    Unordered,
+}
+
+/// Whether a value of `NCCL_PROTO` asks for LL or LL128: names with commas, after a `^` all but these; newer
+/// versions take such lists for each collective, `allreduce:LL128;^LL`. What is not named after a `^` is switched
+/// on, and of that LL128 is what NCCL itself would not have taken.
+fn asks_for_unordered(value: &str) -> bool {
+    value.split(';').any(|list| {
+        let list = list.rsplit(':').next().unwrap_or(list).trim();
+        let has = |list: &str, name: &str| {
+            let mut names = list.split(',').map(str::trim);
+            names.any(|listed| listed.eq_ignore_ascii_case(name))
+        };
+        match list.strip_prefix('^') {
+            Some(out) => !has(out, "LL128") || has(out, "Simple"),
+            None => has(list, "LL") || has(list, "LL128"),
+        }
+    })
 }
 
 impl Rule {
@@ -76,6 +96,7 @@ impl Rule {
                 "set" => Value::Set,
                 "on" => Value::On,
                 "off" => Value::Off,
+                "unordered" => Value::Unordered,
                 list => Value::OneOf(list.strip_prefix('=')?),
             },
             place: match place {
@@ -108,11 +129,17 @@ impl Rule {
             Value::Set => true,
             Value::On => is_on,
             Value::Off => !is_on,
+            Value::Unordered => asks_for_unordered(value),
             Value::OneOf(list) => list
                 .split(',')
                 .any(|one| one.eq_ignore_ascii_case(value.trim())),
         };
-        has_value && self.place.is_here(host) && self.component.is_within(host, self.range)
+        // What `ofi emu` sets so that there is an EFA at all is not its user's.
+        let is_of_emulation = host.is_emulated && emu::sets(self.name, value);
+        has_value
+            && !is_of_emulation
+            && self.place.is_here(host)
+            && self.component.is_within(host, self.range)
     }
 }
 
@@ -134,12 +161,34 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TABLE, rules};
+    use super::{TABLE, asks_for_unordered, rules};
     use crate::doctor::rows::lines;
 
     #[test]
     fn every_line_is_a_rule() {
         assert_eq!(lines(TABLE).count(), rules().count());
         assert!(rules().all(|rule| !rule.source.is_empty() && !rule.what.is_empty()));
+    }
+
+    #[test]
+    fn lists_of_protocols_are_read_as_nccl_reads_them() {
+        for (value, asks) in [
+            ("LL", true),
+            ("ll128", true),
+            ("LL,Simple", true),
+            ("Simple,LL128", true),
+            ("^Simple", true),
+            ("^LL", true),
+            ("allreduce:LL128;Simple", true),
+            ("Simple;allreduce:^Simple", true),
+            ("Simple", false),
+            ("simple", false),
+            ("^LL128", false),
+            ("^LL,LL128", false),
+            ("^LL128,Simple", true),
+            ("allreduce:Simple", false),
+        ] {
+            assert_eq!(asks_for_unordered(value), asks, "{value}");
+        }
     }
 }

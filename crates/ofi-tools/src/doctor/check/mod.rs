@@ -35,9 +35,9 @@ pub(crate) fn all(
         lint::check,
         versions::check,
     ];
-    let found = checks.iter().flat_map(|check| check(host));
-    let told = probed
-        .into_iter()
-        .flat_map(|outcome| probe::check(host, outcome, providers));
-    found.chain(told).collect()
+    let mut found: Vec<Finding> = checks.iter().flat_map(|check| check(host)).collect();
+    if let Some(outcome) = probed {
+        found.extend(probe::check(host, outcome, (providers, &found)));
+    }
+    found
 }

@@ -10,8 +10,13 @@ use crate::doctor::facts::root::Absent;
 use crate::doctor::facts::{Host, Side, nccl};
 use crate::doctor::finding::Finding;
 
-/// Names that the network of such a plugin has or takes (protocol 2a.3).
-const NETWORKS: [&str; 3] = ["AWS Libfabric", "Libfabric", "OFI"];
+/// The variable that names NCCL's network.
+pub(super) const NETWORK: &str = "NCCL_NET";
+/// What the network of such a plugin is called, and what a plugin of the reference is called when it is asked for.
+const NAME: &str = "Libfabric";
+const OF_REFERENCE: [&str; 3] = [NAME, "AWS Libfabric", "OFI"];
+/// Other names that ours takes, written as they are here (protocol 2a.3, `plugin/nccl/src/name.rs`).
+const FORMER: [&str; 3] = ["AWS Libfabric", "OFI", "ofi"];
 
 pub(super) fn check(host: &Host) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -51,9 +56,39 @@ fn switched_off(host: &Host) -> Option<Finding> {
 }
 
 fn other_network(host: &Host) -> Option<Finding> {
-    let value = host.settings.filled("NCCL_NET")?.trim();
-    let is_ours = NETWORKS.iter().any(|name| name.eq_ignore_ascii_case(value));
-    (!is_ours).then(|| Finding::new(Code::OtherNetwork, [host.settings.show("NCCL_NET")]))
+    let value = host.settings.filled(NETWORK)?;
+    if takes_network(host, value) {
+        return None;
+    }
+    let shown = host.settings.show(NETWORK);
+    let near = OF_REFERENCE.iter();
+    let is_near = near.map(|name| is_same_network(name, value.trim()));
+    if !is_near.fold(false, |any, is| any | is) {
+        return Some(Finding::new(Code::OtherNetwork, [shown]));
+    }
+    let why = match value.trim() == value {
+        true => format!(
+            "this plugin's network is {NAME:?} unless NCCL_NET is one of {FORMER:?}, letter for letter"
+        ),
+        false => format!("{value:?}: NCCL takes blanks for a part of the name"),
+    };
+    let finding = Finding::new(Code::OtherNetwork, [shown, why]);
+    Some(finding.with_fix(format!(
+        "write NCCL_NET={NAME}, without blanks, or unset it"
+    )))
+}
+
+/// NCCL compares the whole value, in any case of letters, with what the plugin calls its network.
+pub(super) const fn is_same_network(name: &str, value: &str) -> bool {
+    name.eq_ignore_ascii_case(value)
+}
+
+/// Whether a plugin of libfabric would be the network of this value.
+pub(super) fn takes_network(host: &Host, value: &str) -> bool {
+    if host.libraries.is_linked {
+        return OF_REFERENCE.iter().any(|name| is_same_network(name, value));
+    }
+    is_same_network(NAME, value) || FORMER.contains(&value)
 }
 
 fn conf_unread(host: &Host) -> Option<Finding> {

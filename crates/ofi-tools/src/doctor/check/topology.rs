@@ -4,7 +4,7 @@ use ofi_net::Expected;
 use ofi_topo::nccl_read::{self, Fault};
 use ofi_topo::{Accelerators, Grouping, Nic, Remark};
 
-use super::environment;
+use super::{environment, libfabric};
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
 use crate::doctor::finding::Finding;
@@ -28,6 +28,7 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
         Some(Ok(expected)) => {
             let grouping = expected.grouping.as_ref();
             found.extend(grouping.and_then(|grouping| uneven(host, grouping)));
+            found.extend(grouping.and_then(|grouping| idle(host, grouping)));
         }
         None => {}
     }
@@ -47,9 +48,7 @@ fn accelerators(host: &Host) -> Option<Finding> {
 /// The devices that the plugin would make of this host's EFAs, by its own functions; the error is a line.
 /// `None`: the settings end the start before.
 pub(crate) fn expected(host: &Host) -> Option<Result<Expected, String>> {
-    let nics: Vec<Nic> = host
-        .devices
-        .efa_nics()
+    let nics: Vec<Nic> = libfabric::efas_left(host)
         .enumerate()
         .map(|(index, nic)| {
             let mut described = Nic::new(index, nic.name.clone());
@@ -70,11 +69,7 @@ fn uneven(host: &Host, grouping: &Grouping) -> Option<Finding> {
     })?;
     let config = environment::config(host).0;
     let is_forced = config.is_ok_and(|config| config.force_num_rails.is_some());
-    let names: Vec<&str> = host
-        .devices
-        .efa_nics()
-        .map(|nic| nic.name.as_str())
-        .collect();
+    let names = names(host);
     let odd = grouping
         .devices
         .iter()
@@ -97,6 +92,33 @@ fn uneven(host: &Host, grouping: &Grouping) -> Option<Finding> {
         )
     });
     (!is_forced).then(|| Finding::new(Code::UnevenRails, lines.take(8)))
+}
+
+/// As they are numbered in a grouping.
+fn names(host: &Host) -> Vec<&str> {
+    let nics = libfabric::efas_left(host);
+    nics.map(|nic| nic.name.as_str()).collect()
+}
+
+/// NICs that are of no device: only settings make it so.
+fn idle(host: &Host, grouping: &Grouping) -> Option<Finding> {
+    let names = names(host);
+    let unused = grouping.unused.iter();
+    let unused: Vec<&str> = (unused.take(8))
+        .filter_map(|index| names.get(*index).copied())
+        .collect();
+    let rules = ["OFI_NCCL_NIC_GROUPS", "OFI_NCCL_FORCE_NUM_RAILS"];
+    let set = rules
+        .into_iter()
+        .filter(|name| host.settings.filled(name).is_some());
+    let set = set.map(|name| host.settings.show(name));
+    let count = grouping.unused.len();
+    let line = format!(
+        "{count} of {} carry nothing: {}",
+        names.len(),
+        unused.join(", ")
+    );
+    (count > 0).then(|| Finding::new(Code::NicsIdle, set.chain([line])))
 }
 
 fn topo_file(host: &Host) -> Option<Finding> {

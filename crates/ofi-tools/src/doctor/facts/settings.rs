@@ -15,6 +15,9 @@ const CONF_FILE_FROM: Version = Version::new(2, 23, 0);
 /// The first NCCL that takes no return for a part of a line: seen with 2.32.3, and not with 2.28.9.
 const NO_RETURN_FROM: Version = Version::new(2, 32, 0);
 
+/// Where a value is from that no file sets.
+pub(crate) const ENVIRONMENT: &str = "the environment";
+
 /// A value, and where it is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setting {
@@ -36,7 +39,7 @@ impl Settings {
     pub(crate) fn of_environment(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let mut all = BTreeMap::new();
         for (name, value) in pairs {
-            let origin = "the environment".to_owned();
+            let origin = ENVIRONMENT.to_owned();
             // As getenv(3): the first of a name counts.
             all.entry(name).or_insert(Setting { value, origin });
         }
