@@ -97,7 +97,7 @@ fn what_never_completed_is_in_the_summary() {
         "{shown}"
     );
     assert!(
-        shown.contains("op=1 d0 data0 writedata of 100 B to self, posted at 0.002000"),
+        shown.contains("op=1 d0 data0 writedata of 100 B to peer1, posted at 0.002000"),
         "{shown}"
     );
     assert!(!shown.contains("> writedata"), "{shown}");
@@ -318,6 +318,48 @@ fn of_a_process_the_newest_dump_is_shown() {
         })
         .collect();
     assert_eq!(who, ["n1:8", "n1:8", "n1:9", "n2:7"]);
+}
+
+/// A rank that was killed while it wrote leaves half a file among those of all others.
+#[test]
+fn what_is_damaged_keeps_nothing_else_from_being_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = dump(8, 1, vec![Some(kept(0, &[(1, SEGMENT)]))]);
+    let write = |name: &str, bytes: &[u8]| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        file
+    };
+    let whole = write("ofi-dump-n1-8-1.json", &good);
+    let half = write("ofi-dump-n1-9-1.json", &good[..good.len() / 2]);
+    let other = dir.path().join("other");
+    std::fs::write(&other, b"something else").unwrap();
+    let missing = dir.path().join("missing");
+    for files in [
+        vec![dir.path()],
+        vec![&whole, &half],
+        vec![&half, &whole],
+        vec![&other, &whole],
+        vec![&missing, &whole],
+    ] {
+        let output = ofi(&[], &files);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(
+            text(&output.stdout).contains("n1:8 d0 data0 < segment"),
+            "{output:?}"
+        );
+        let refused = files.iter().find(|file| **file != whole).unwrap();
+        let refused = if *refused == dir.path() {
+            &half
+        } else {
+            *refused
+        };
+        let told = text(&output.stderr);
+        assert!(told.contains(&refused.display().to_string()), "{told}");
+    }
+    std::fs::remove_file(&whole).unwrap();
+    let output = ofi(&[], &[dir.path()]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 #[test]

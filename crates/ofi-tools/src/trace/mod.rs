@@ -42,27 +42,33 @@ pub(crate) struct TraceArgs {
     summary: bool,
 }
 
-/// Prints the records; 1 if a file is damaged, 2 if one cannot be read or has no records.
+/// Prints the records; 1 if a file is damaged or cannot be read, 2 if none has records.
 pub(crate) fn run(args: &TraceArgs) -> ExitCode {
-    let contents = source::read(&args.files);
-    let opened = contents.as_ref().map_err(Clone::clone).and_then(|all| {
-        let opened = all.iter().map(Source::open);
-        opened.collect::<Result<Vec<_>, _>>()
-    });
-    match opened {
-        Ok(mut sources) => {
-            show(args, &mut sources);
-            let damaged: Vec<String> = sources.iter().filter_map(Source::damage).collect();
-            for what in &damaged {
-                out::error_line(&format!("ofi trace: {what}"));
-            }
-            ExitCode::from(u8::from(!damaged.is_empty()))
-        }
-        Err(why) => {
-            out::error_line(&format!("ofi trace: {why}"));
-            ExitCode::from(2)
+    let (contents, mut refused) = match source::read(&args.files) {
+        Ok(read) => read,
+        Err(refused) => return told(&refused, 2),
+    };
+    let mut sources = Vec::new();
+    for opened in contents.iter().map(Source::open) {
+        match opened {
+            Ok(source) => sources.push(source),
+            Err(what) => refused.push(what),
         }
     }
+    if sources.is_empty() {
+        return told(&refused, 2);
+    }
+    show(args, &mut sources);
+    refused.extend(sources.iter().filter_map(Source::damage));
+    told(&refused, 1)
+}
+
+/// What could not be shown, last, where it is seen; that status if there is any.
+fn told(refused: &[String], status: u8) -> ExitCode {
+    for what in refused {
+        out::error_line(&format!("ofi trace: {what}"));
+    }
+    ExitCode::from(if refused.is_empty() { 0 } else { status })
 }
 
 fn show(args: &TraceArgs, sources: &mut [Source<'_>]) {

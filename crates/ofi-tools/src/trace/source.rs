@@ -8,7 +8,7 @@ use ofi_net::shared;
 use ofi_trace::{Header, Reader, Stamped, TraceError};
 
 use super::line::printable;
-use super::view::{View, lane_name};
+use super::view::{View, lane_name, towards};
 use crate::dump as dumps;
 
 /// Operations that did not complete are listed up to so many a source.
@@ -33,51 +33,64 @@ pub(super) enum Content {
     },
 }
 
-/// Reads all files; of a directory the dumps in it, and of several dumps of one process the newest.
+/// Reads all files; of a directory the dumps in it, and of several dumps of one process the newest. Second: what
+/// cannot be read, or is neither, for the others are no worse for it.
 ///
 /// # Errors
-/// What cannot be read, is neither, or has no records.
-pub(super) fn read(paths: &[PathBuf]) -> Result<Vec<Content>, String> {
+/// Nothing has records: why.
+pub(super) fn read(paths: &[PathBuf]) -> Result<(Vec<Content>, Vec<String>), Vec<String>> {
     let (mut contents, mut found) = (Vec::new(), Vec::new());
+    let mut refused = Vec::new();
     for path in paths {
-        let of_path = |what: String| format!("{}: {what}", path.display());
         if path.is_dir() {
-            let (dumps, refused) = dumps::read(core::slice::from_ref(path));
-            if let Some(why) = refused.into_iter().next() {
-                return Err(why);
-            }
+            let (dumps, others) = dumps::read(core::slice::from_ref(path));
             found.extend(dumps);
+            refused.extend(others);
             continue;
         }
-        let mut bytes = Vec::new();
-        let read = shared::open_named(path).and_then(|mut file| file.read_to_end(&mut bytes));
-        read.map_err(|error| of_path(error.to_string()))?;
-        if bytes.trim_ascii_start().starts_with(b"{") {
-            found.push(dumps::parse(&bytes).map_err(of_path)?);
-        } else {
-            let path = path.clone();
-            contents.push(Content::Trace { path, bytes });
+        match read_file(path) {
+            Ok(File::Dump(dump)) => found.push(*dump),
+            Ok(File::Trace(trace)) => contents.push(trace),
+            Err(what) => refused.push(format!("{}: {what}", path.display())),
         }
     }
     for dump in dumps::newest(found) {
-        contents.extend(of_dump(&dump)?);
+        for (number, domain) in (0..).zip(&dump.domains) {
+            match of_domain(&dump, number, domain) {
+                Ok(content) => contents.extend(content),
+                Err(what) => refused.push(what),
+            }
+        }
     }
-    if contents.is_empty() {
-        return Err(
+    if contents.is_empty() && refused.is_empty() {
+        refused.push(
             "no records in these dumps\n  likely: OFI_NCCL_TRACE_RING was not set for the job, or nothing \
              had gone over its rails"
                 .to_owned(),
         );
     }
-    Ok(contents)
+    if contents.is_empty() {
+        return Err(refused);
+    }
+    Ok((contents, refused))
 }
 
-/// The domains of a dump that have records.
-fn of_dump(dump: &Dump) -> Result<Vec<Content>, String> {
-    let domains = (0..).zip(&dump.domains);
-    domains
-        .filter_map(|(number, domain)| of_domain(dump, number, domain).transpose())
-        .collect()
+/// What a file is.
+enum File {
+    Dump(Box<Dump>),
+    /// Anything else is taken for a trace, until its beginning is looked at.
+    Trace(Content),
+}
+
+fn read_file(path: &Path) -> Result<File, String> {
+    let mut bytes = Vec::new();
+    let read = shared::open_named(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    read.map_err(|error| error.to_string())?;
+    if bytes.trim_ascii_start().starts_with(b"{") {
+        return dumps::parse(&bytes).map(|dump| File::Dump(Box::new(dump)));
+    }
+    let path = path.to_owned();
+    Ok(File::Trace(Content::Trace { path, bytes }))
 }
 
 /// The domain with that number; `None`: it has no records.
@@ -224,12 +237,13 @@ impl<'a> Source<'a> {
         for open in open.iter().take(OPEN_MAX) {
             let since = open.at_ns.saturating_sub(zero_ns);
             lines.push(format!(
-                "      op={} d{} {} {} of {} B to {}, posted at {}.{:06}",
+                "      op={} d{} {} {} of {} B {} {}, posted at {}.{:06}",
                 open.number,
                 open.domain,
                 lane_name(open.lane),
                 open.verb,
                 open.bytes,
+                towards(open.verb),
                 open.peer,
                 since / 1_000_000_000,
                 since % 1_000_000_000 / 1000

@@ -181,7 +181,7 @@ impl View {
         };
         let known = self.domains.get(&domain);
         let name = known.and_then(|known| known.peers.get(&(lane, peer)));
-        let name = name.map_or_else(|| "self".to_owned(), Clone::clone);
+        let name = name.map_or_else(|| nameless(op, peer), Clone::clone);
         let verb = what.verb;
         let what = what.text("peer", name.clone());
         match outcome {
@@ -293,6 +293,25 @@ const fn verb(op: Op) -> &'static str {
     }
 }
 
+/// Where an operation goes that is to nobody whose name is in the records.
+fn nameless(op: Op, peer: u64) -> String {
+    match op {
+        // Whoever sends with its tag.
+        Op::TaggedRecv => "any".to_owned(),
+        Op::EagerCopy | Op::Flush => "self".to_owned(),
+        // Its name is among the records that made room.
+        _ => format!("peer{peer}"),
+    }
+}
+
+/// The word between an operation and its other end.
+pub(super) fn towards(verb: &str) -> &'static str {
+    match verb {
+        "trecv" | "iread" | "copy" => "from",
+        _ => "to",
+    }
+}
+
 /// `data0`, `ctl1`.
 pub(super) fn lane_name(lane: Lane) -> String {
     let kind = if lane.is_control() { "ctl" } else { "data" };
@@ -365,6 +384,35 @@ mod tests {
             "   0.000009 n1:7 d0 data1 . done       op=1 was=writedata us=8"
         );
         assert!(view.open().is_empty());
+    }
+
+    #[test]
+    fn each_operation_is_to_or_from_whom_it_is() {
+        let post = |op| Record::Post {
+            op,
+            outcome: Outcome::Accepted,
+            token: op as u64,
+            peer: 3,
+            len: 1,
+            data: 0,
+            remote_addr: 0,
+            remote_key: 0,
+            message: &[],
+        };
+        for (op, whom) in [
+            (Op::TaggedRecv, "from any"),
+            (Op::TaggedSend, "to peer3"),
+            (Op::WriteData, "to peer3"),
+            (Op::OneSidedRead, "from peer3"),
+            (Op::EagerCopy, "from self"),
+            (Op::Flush, "to self"),
+        ] {
+            let mut view = view();
+            view.line(&at(1, post(op)));
+            let open = view.open()[0];
+            let shown = format!("{} {}", towards(open.verb), open.peer);
+            assert_eq!(shown, whom, "{op:?}");
+        }
     }
 
     #[test]
