@@ -406,6 +406,28 @@ fn hostile_files_are_told() {
     assert!(text(&unsaid.stderr).contains("OFI_NCCL_STATS_DIR"));
 }
 
+/// A script that looks once learns that not all is seen, as from `ofi stats`.
+#[test]
+fn a_damaged_file_is_a_status_whoever_looks() {
+    let dir = tempfile::tempdir().unwrap();
+    Made::new().write(dir.path(), "live");
+    for (bad, status) in [(false, 0), (true, 1)] {
+        if bad {
+            std::fs::write(dir.path().join("ofi-bad.stats"), "no counters").unwrap();
+        }
+        for words in [&["stats"][..], &["top", "--once", "--interval", "0.01"]] {
+            let ran = ofi(words, dir.path());
+            assert_eq!(ran.status.code(), Some(status), "{words:?}: {ran:?}");
+            assert!(text(&ran.stdout).contains("rdmap0s6"), "{words:?}: {ran:?}");
+            assert_eq!(
+                text(&ran.stderr).contains("ofi-bad.stats"),
+                bad,
+                "{words:?}"
+            );
+        }
+    }
+}
+
 /// What grows between two looks is a rate, of the process that it is of; the busiest comes first.
 #[test]
 fn top_shows_what_happens_between_two_looks() {

@@ -35,17 +35,19 @@ pub(crate) struct TopArgs {
     sort: By,
 }
 
-/// Prints rates until it is stopped; 2 if there is nothing to look at.
+/// Prints rates until it is stopped. With --once: 1 if a file is none or damaged; 2 if there is nothing to look at.
 pub(crate) fn run(args: &TopArgs) -> ExitCode {
     if !(args.interval >= 0.01 && args.interval <= 3600.0) {
         let error = format!("--interval is {}; it can be 0.01 to 3600", args.interval);
         return nothing("top", &error);
     }
-    let look = || -> Result<(Instant, Vec<Source>), String> {
+    let mut failed = false;
+    let mut look = || -> Result<(Instant, Vec<Source>, bool), String> {
         let files = args.place.files()?;
-        let (mut sources, _) = Source::open_all(&files, &args.place.root, "top");
+        let (mut sources, has_bad) = Source::open_all(&files, &args.place.root, "top");
         sources.retain(|source| matches!(source.life, Life::Live | Life::Elsewhere));
-        Ok((Instant::now(), sources))
+        failed |= has_bad;
+        Ok((Instant::now(), sources, failed))
     };
     let mut before = match look() {
         Ok(looked) => looked,
@@ -70,7 +72,7 @@ pub(crate) fn run(args: &TopArgs) -> ExitCode {
             out::line(&page(&rates));
         }
         if args.once {
-            return ExitCode::SUCCESS;
+            return ExitCode::from(u8::from(now.2));
         }
         before = now;
     }
