@@ -54,7 +54,7 @@ pub(super) fn of_line(line: &str) -> Option<OfCode> {
 
 /// What a plugin made of the numbers of a provider: `.. provider error 4112 (FI_ENOMEM (12), Cannot allocate
 /// memory; EFA: what; likely: why); ..`. The words after the errno's, and what they are likely due to.
-fn nearer(line: &str) -> Option<(String, String)> {
+pub(crate) fn nearer(line: &str) -> Option<(String, String)> {
     const LONGEST: usize = 400;
     let (_, rest) = line.split_once("provider error ")?;
     let (number, rest) = rest.split_once(" (")?;

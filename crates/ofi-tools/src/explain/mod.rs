@@ -26,6 +26,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::report::out;
+pub(crate) use decoded::nearer;
 use facts::Facts;
 use pattern::Kind;
 use seen::{At, Gathered, Seen};

@@ -1,8 +1,11 @@
-//! What failed where, and the ranked causes: rows of `data/causes.csv`.
+//! What failed where, and the ranked causes: those of the error's own code, then rows of `data/causes.csv`.
 
 use core::fmt;
 
+use ofi_net::Code;
+
 use crate::doctor::rows::rows;
+use crate::explain::nearer;
 
 const TABLE: &str = include_str!("data/causes.csv");
 
@@ -97,6 +100,27 @@ pub(super) struct Place {
     pub(super) is_same_host: Option<bool>,
 }
 
+/// What the code of an error says more nearly than how far the two came: its likely causes, and what to do. That time
+/// ran out says nothing more.
+fn of_code(failure: &Failure) -> Vec<String> {
+    let untold = [Code::ConnectTimeout, Code::Stalled];
+    let Some(code) = Code::find(&failure.what).filter(|code| !untold.contains(code)) else {
+        return Vec::new();
+    };
+    let info = code.info();
+    let at = match failure.stage {
+        Stage::Peer => "on the other side: ",
+        _ => "",
+    };
+    let near = nearer(&failure.what);
+    let near = near.filter(|(_, likely)| !likely.is_empty());
+    let near = near.map(|(what, likely)| format!("{what}: {likely}"));
+    let likely = info.likely.iter().map(|likely| (*likely).to_owned());
+    let fix = (!info.fix.is_empty()).then(|| format!("what to do: {}", info.fix));
+    let all = near.into_iter().chain(likely).chain(fix);
+    all.map(|text| format!("{at}{text} [{code}]")).collect()
+}
+
 /// Causes of a failure, the likeliest first.
 pub(super) fn ranked(failure: &Failure, place: &Place) -> Vec<String> {
     let kind = match place.provider.split([';', '-']).next().unwrap_or_default() {
@@ -114,13 +138,13 @@ pub(super) fn ranked(failure: &Failure, place: &Place) -> Vec<String> {
         let is_provider = *provider == "any" || *provider == kind;
         *stage == failure.stage.row() && is_provider && fits_place(at)
     });
-    of.map(|[_, _, _, text, source]| format!("{text} [{source}]"))
-        .collect()
+    let of = of.map(|[_, _, _, text, source]| format!("{text} [{source}]"));
+    of_code(failure).into_iter().chain(of).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Failure, Place, Stage, TABLE, ranked};
+    use super::{Code, Failure, Place, Stage, TABLE, ranked};
     use crate::doctor::rows::{lines, rows};
 
     #[test]
@@ -155,6 +179,42 @@ mod tests {
         assert!(first(Stage::Stranger).contains("another program"));
         assert!(first(Stage::Unreached).contains("firewall"));
         assert_eq!(Stage::Name.to_string(), "meet");
+    }
+
+    /// Whoever fails with a code is not told of security groups first.
+    #[test]
+    fn the_code_of_an_error_says_more_than_how_far_it_came() {
+        let place = Place {
+            provider: "efa".to_owned(),
+            is_same_host: Some(false),
+        };
+        for code in Code::ALL {
+            for stage in [Stage::Start, Stage::Connect, Stage::Data] {
+                let failure = Failure::new(stage, format_args!("device 0: {code} words: more"));
+                let (causes, of_stage) = (ranked(&failure, &place), failure_without(stage, &place));
+                if [Code::ConnectTimeout, Code::Stalled].contains(code) {
+                    assert_eq!(causes, of_stage, "{code}");
+                    continue;
+                }
+                let first = code.info().likely.first().copied();
+                let first = first.unwrap_or(code.info().fix);
+                assert!(causes[0].contains(first), "{code}: {causes:?}");
+                assert!(causes.ends_with(&of_stage), "{code}: {causes:?}");
+            }
+        }
+        let number = "OFI-E0601 an operation failed: errno 12, provider error 4112 (FI_ENOMEM (12), x; EFA: \
+                      a; likely: locked memory); likely: b";
+        let causes = ranked(&Failure::new(Stage::Data, number), &place);
+        assert_eq!(causes[0], "EFA: a: locked memory [OFI-E0601]");
+        let theirs = ranked(
+            &Failure::new(Stage::Peer, "the other side: OFI-E0110 x"),
+            &place,
+        );
+        assert!(theirs[0].starts_with("on the other side: "), "{theirs:?}");
+    }
+
+    fn failure_without(stage: Stage, place: &Place) -> Vec<String> {
+        ranked(&Failure::new(stage, "no answer in 10 s"), place)
     }
 
     #[test]
