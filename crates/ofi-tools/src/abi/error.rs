@@ -116,7 +116,7 @@ const fn meaning(code: i32) -> &'static str {
 /// Where the plugin's own reason is to be read, if it alone knows one.
 fn reason(code: i32, shown: logger::Shown) -> &'static str {
     match (code, shown) {
-        (4..=6 | CallError::STOPPED, _) => "",
+        (4..=6 | CallError::STOPPED, _) | (_, logger::Shown::Kept) => "",
         (_, logger::Shown::Warnings) => "; the plugin's reason is above; --log info shows more",
         (_, logger::Shown::Everything) => "; what the plugin logged is above",
         (_, logger::Shown::Nothing) => "; --log info shows what the plugin logs",
@@ -163,6 +163,7 @@ mod tests {
         assert!(!reason(2, Shown::Everything).contains("--log info"));
         assert!(!reason(2, Shown::Nothing).contains("above"));
         assert_eq!(reason(6, Shown::Warnings), "");
+        assert_eq!(reason(2, Shown::Kept), "");
     }
 
     #[test]

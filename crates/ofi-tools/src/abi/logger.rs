@@ -7,7 +7,7 @@
 //! as it stands, since its arguments cannot be reached. On other targets it is never looked at.
 
 use core::ffi::{c_char, c_int, c_ulong, c_void};
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::library::text_at;
 use crate::report::out;
@@ -19,6 +19,8 @@ const INFO: i32 = 3;
 static LEVEL: AtomicI32 = AtomicI32::new(0);
 /// The rank, for the prefix of each line.
 static RANK: AtomicU32 = AtomicU32::new(0);
+/// Whether there is no option for more.
+static KEPT: AtomicBool = AtomicBool::new(false);
 /// How many WARN lines the plugin has logged.
 static WARNINGS: AtomicU64 = AtomicU64::new(0);
 
@@ -42,10 +44,21 @@ pub(crate) enum Shown {
     Warnings,
     /// INFO lines too.
     Everything,
+    /// What there is of it comes with the error: this command has no option for more.
+    Kept,
+}
+
+/// WARN lines go to whoever started this process, which shows what it wants of them.
+pub(crate) fn keep() {
+    KEPT.store(true, Ordering::Relaxed);
+    configure(0, WARN);
 }
 
 /// What has been printed until now.
 pub(crate) fn shown() -> Shown {
+    if KEPT.load(Ordering::Relaxed) {
+        return Shown::Kept;
+    }
     match LEVEL.load(Ordering::Relaxed) {
         INFO.. => Shown::Everything,
         WARN if warnings() > 0 => Shown::Warnings,

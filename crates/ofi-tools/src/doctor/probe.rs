@@ -18,9 +18,6 @@ use super::facts::{Side, process};
 use crate::abi::{Device, Flavor, Plugin, logger};
 use crate::report::out;
 
-/// WARN lines of the plugin.
-const WARN: i32 = 2;
-
 /// How far it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -159,7 +156,7 @@ pub(crate) fn run_child(args: &ProbeArgs) -> ExitCode {
     if std::os::unix::process::parent_id() != args.parent {
         return ExitCode::FAILURE;
     }
-    logger::configure(0, WARN);
+    logger::keep();
     let answer = try_it(args).unwrap_or_else(|refused| refused);
     match serde_json::to_string(&answer) {
         Ok(text) => {

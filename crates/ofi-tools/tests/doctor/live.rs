@@ -64,6 +64,8 @@ fn how_a_plugin_fails_is_told() {
         let text = said(&ran);
         assert_eq!(ran.status.code(), Some(1), "{text}");
         assert!(text.contains(code) && text.contains(says), "{text}");
+        // An option of another command.
+        assert!(!text.contains("--log"), "{text}");
     }
 }
 
