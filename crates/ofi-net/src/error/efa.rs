@@ -1,6 +1,6 @@
 //! EFA's own error numbers, as a completion has them in `prov_errno`: 0 to 18 are the device's status,
 //! 4096 and more the provider's. Which number means what was asked of libfabric 1.22.0 and 2.5.1
-//! themselves; the words are ours. Numbers that neither knows are not here.
+//! themselves; the words are ours. Of the numbers within both ranges that neither knows no more is said than that.
 
 /// One number.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,9 @@ const fn status(number: i32, meaning: &'static str, likely: &'static str) -> Efa
     }
 }
 
+const UNTOLD_STATUS: &str = "a status of the device that libfabric up to 2.5 has no word for";
+const NEWER: &str =
+    "a device, driver or libfabric that is newer: see dmesg, and update the EFA installer";
 const GONE: &str =
     "the buffer was deregistered while it was in use, or the two sides believe different sizes";
 const FULL: &str = "more operations are under way than the provider has room for";
@@ -93,7 +96,14 @@ pub const EFA_STATUS: &[EfaStatus] = &[
         "the peer never answered",
         "wrong subnet or security group, or the peer has no EFA",
     ),
+    status(16, UNTOLD_STATUS, NEWER),
+    status(17, UNTOLD_STATUS, NEWER),
     status(18, "the two devices do not have a feature alike", VERSIONS),
+    status(
+        4096,
+        "an error that the provider has no number for",
+        "a fault of the provider: FI_LOG_LEVEL=warn has its words",
+    ),
     status(4097, "a packet of a withdrawn kind", VERSIONS),
     status(4098, "a packet of a kind that is not valid", VERSIONS),
     status(4099, "a packet of an unknown kind", VERSIONS),
@@ -168,6 +178,11 @@ pub const EFA_STATUS: &[EfaStatus] = &[
         "the peer's host answers and the provider's handshake failed",
         "the peer's process died, or the libfabric of the two hosts differs",
     ),
+    status(
+        4127,
+        "an error of the provider that libfabric up to 2.5 has no word for",
+        NEWER,
+    ),
 ];
 
 /// The row of a number.
@@ -194,7 +209,7 @@ mod tests {
                 .windows(2)
                 .all(|pair| pair[0].number < pair[1].number)
         );
-        for number in (0..=15).chain([18]).chain(4097..=4126) {
+        for number in (0..=18).chain(4096..=4127) {
             let status = efa_status(number).unwrap();
             assert!(
                 !status.meaning.is_empty() && status.meaning.is_ascii(),
@@ -202,7 +217,7 @@ mod tests {
             );
             assert!(status.likely.is_ascii(), "{number}");
         }
-        for unknown in [-1, 16, 17, 19, 107, 4095, 4096, 4127] {
+        for unknown in [-1, 19, 107, 4095, 4128] {
             assert!(efa_status(unknown).is_none(), "{unknown}");
         }
     }
