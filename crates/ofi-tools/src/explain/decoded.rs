@@ -1,10 +1,10 @@
 //! Lines with a code of this project's plugins: what its table says of the code, and what the line itself says
-//! more nearly, of the provider's number in it.
+//! more nearly, of the provider's number in it; and such numbers in lines of other plugins, and of libfabric.
 
 use ofi_net::Code;
-use ofi_net::error::Severity;
+use ofi_net::error::{EfaStatus, Severity, efa_status};
 
-use super::pattern::Kind;
+use super::pattern::{Kind, Known};
 use super::seen::Meaning;
 
 /// What a code and its numbers mean.
@@ -70,6 +70,70 @@ pub(crate) fn nearer(line: &str) -> Option<(String, String)> {
     Some((text(what), text(likely)))
 }
 
+/// Of a line of somebody else, in small letters, that has a number of EFA's: which, and what it means. `known` is what
+/// the table makes of its words.
+pub(super) fn of_number(small: &str, known: Option<&Known>) -> Option<(usize, Meaning)> {
+    /// Given back since another operation failed.
+    const FLUSHED: i32 = 1;
+    let efa = number_of(small).and_then(|number| efa_status(number))?;
+    let number = efa.number;
+    let is_follower = known.is_some_and(|known| known.kind == Kind::Follow);
+    // Nothing of the device: the words are all there is.
+    if number == 0 || is_follower && number != FLUSHED {
+        return None;
+    }
+    let EfaStatus {
+        meaning, likely, ..
+    } = efa;
+    let name = format!("EFA {number}");
+    let meaning = Meaning {
+        kind: match number {
+            FLUSHED => Kind::Follow,
+            _ => Kind::Cause,
+        },
+        what: format!("{name}: {meaning}"),
+        fix: match (*likely, known) {
+            ("", Some(known)) => known.fix.to_owned(),
+            ("", None) => "ofi pair between the two hosts tells what is wrong".to_owned(),
+            (likely, _) => likely.to_owned(),
+        },
+        source: known.map_or(name, |known| known.source.to_owned()),
+    };
+    usize::try_from(number).ok().map(|number| (number, meaning))
+}
+
+/// As the plugins of the reference write it (`completed with error. RC: 103. Error: 13 (..)`), programs that print the
+/// entry of a completion queue (`prov_errno: 13`, `prov_errno=13`), and libfabric itself (`:efa:.. message: .. (13)`).
+fn number_of(small: &str) -> Option<i32> {
+    let digits = |text: &str| -> Option<i32> {
+        let text = text.trim_start_matches([' ', ':', '=', '(']);
+        let end = text.find(|c: char| !c.is_ascii_digit());
+        let number = text.get(..end.unwrap_or(text.len()))?;
+        number.parse().ok()
+    };
+    let behind = |word: &str| digits(small.split_once(word)?.1);
+    if let Some((_, rest)) = small.split_once("completed with error") {
+        let number = rest
+            .split_once("error: ")
+            .and_then(|(_, rest)| digits(rest));
+        return number.or_else(|| behind("prov_errno"));
+    }
+    let named = [
+        "prov_errno",
+        "prov errno",
+        "provider errno",
+        "provider error",
+    ];
+    if let Some(number) = named.into_iter().find_map(behind) {
+        return Some(number);
+    }
+    let (_, message) = small
+        .split_once(":efa:")
+        .and_then(|(_, rest)| rest.split_once("message: "))?;
+    let (_, last) = message.trim_end().strip_suffix(')')?.rsplit_once('(')?;
+    last.parse().ok()
+}
+
 /// Up to the bracket that closes; to the end where the line is cut before it.
 fn inside(text: &str) -> Option<&str> {
     let mut depth = 1_u32;
@@ -86,7 +150,7 @@ fn inside(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{nearer, of_line};
+    use super::{Kind, nearer, of_line, of_number};
     use ofi_net::error::EFA_STATUS;
 
     fn line(number: i32, decoded: &str) -> String {
@@ -120,6 +184,51 @@ mod tests {
                 efa.number,
                 meaning.fix
             );
+        }
+    }
+
+    /// Each number, in the words of each who writes it.
+    #[test]
+    fn numbers_in_lines_of_others_are_decoded() {
+        for efa in EFA_STATUS.iter().filter(|efa| efa.number != 0) {
+            let number = efa.number;
+            for line in [
+                format!(
+                    "h:1:2 [0] NCCL WARN NET/OFI Request 0x7f completed with error. RC: 103. Error: {number} (some words (more)). Completed length: 0, Request: {{ dev: 0 }}"
+                ),
+                format!("NET/OFI Request 0x7f completed with error. RC: 5. Error: {number}"),
+                format!("cq entry: err=5 prov_errno={number} flags=0"),
+                format!("fi_cq_readerr: err: 5, prov_errno: {number}, some words"),
+                format!("Provider errno {number}: some words"),
+                format!(
+                    "libfabric:42:1700000000::efa:cq:efa_rdm_cq_poll():11<warn> err: 113, message: Words (of it) My addr: fi_addr_efa://[fe80::1]:0:1 ({number})"
+                ),
+            ] {
+                let found = of_number(&line.to_ascii_lowercase(), None);
+                let (_, meaning) = found.unwrap_or_else(|| panic!("{line}"));
+                let what = format!("EFA {number}: {}", efa.meaning);
+                assert_eq!(meaning.what, what, "{line}");
+                assert!(!meaning.fix.is_empty());
+                let kind = if number == 1 {
+                    Kind::Follow
+                } else {
+                    Kind::Cause
+                };
+                assert_eq!(meaning.kind, kind, "{line}");
+            }
+        }
+        for none in [
+            "request completed with error. rc: 125. error: flushed",
+            "request completed with error. rc: 13",
+            "register memory failed. rc: -12, error: 13",
+            "prov_errno: 107",
+            "prov_errno: 0",
+            "prov_errno: ",
+            "prov_errno: 99999999999999999999",
+            "x:efa:mr:message: (4112) more",
+            "x:tcp:cq:message: a (4112)",
+        ] {
+            assert!(of_number(none, None).is_none(), "{none}");
         }
     }
 

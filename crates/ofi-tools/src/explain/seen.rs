@@ -138,6 +138,11 @@ impl Gathered {
             .iter()
             .enumerate()
             .find(|(_, known)| known.fits(small));
+        // A number says more than the words that several have alike.
+        if let Some((number, meaning)) = decoded::of_number(small, found.map(|(_, known)| known)) {
+            let row = self.known.len() + usize::from(u16::MAX) + number;
+            return Some(((row, String::new()), meaning));
+        }
         let (row, known) = found?;
         let meaning = Meaning {
             kind: known.kind,
