@@ -124,6 +124,9 @@ pub(crate) trait MemoryCore {
     /// failed, wait for nothing but their `test`.
     fn is_awaited(&self, region: RegionId) -> bool;
 
+    /// The same, where a communicator has it that has not failed.
+    fn is_awaited_alive(&self, region: RegionId) -> bool;
+
     /// Frees the numbers of closed regions that nothing refers to any more.
     fn sweep_regions(&mut self);
 
@@ -232,23 +235,28 @@ pub(crate) fn deregister<D: MemoryDomain>(
     closed
 }
 
-/// Makes progress until nothing is to be waited for on the region, within a bound.
+/// Makes progress until nothing is to be waited for on the region, within a bound. After a failure the bound is one
+/// for all regions: what does not come back for one of them does not for the others.
 fn wait_quiet<D: MemoryDomain>(
     domain: &D,
     region: Key,
     mut meanwhile: impl FnMut(),
 ) -> Result<(), NetError> {
-    let deadline = Deadline::after(DEREG_BOUND_MS);
+    let own = Deadline::after(DEREG_BOUND_MS);
+    let number = RegionId(region.index());
     loop {
-        let quiet = domain.with_core(|core| {
+        let deadline = domain.with_core(|core| {
             core.sweep_regions();
-            if !core.is_awaited(RegionId(region.index())) {
-                return Ok(true);
+            if !core.is_awaited(number) {
+                return Ok(None);
             }
             core.pass();
-            Ok(false)
+            Ok(Some(match core.is_awaited_alive(number) {
+                true => own,
+                false => core.regions().after_failure(DEREG_BOUND_MS),
+            }))
         })?;
-        if quiet || deadline.is_over() {
+        if deadline.is_none_or(|deadline| deadline.is_over()) || own.is_over() {
             return Ok(());
         }
         meanwhile();

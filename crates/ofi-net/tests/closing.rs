@@ -5,10 +5,10 @@ mod common;
 
 use common::{
     Buffer, Side, breaking, config, connect, finish, in_one_process, irecv, isend, listen,
-    on_each_provider, pattern, until,
+    on_each_provider, pattern, say, sendrecv, until,
 };
 use core::time::Duration;
-use ofi_net::Code;
+use ofi_net::{Code, Config};
 use std::time::Instant;
 
 /// Requests in flight on both sides when both close; memory is deregistered; the next pair works.
@@ -269,4 +269,38 @@ fn registering() {
 #[test]
 fn registration_and_transfer_do_not_meet() {
     in_one_process("registration_and_transfer_do_not_meet", registering);
+}
+
+/// Messages that nobody takes, at providers that do not give them back: their memory is freed within one bound, however
+/// many regions there are, and what follows is as ever.
+fn many_regions() {
+    const BOUND: Duration = Duration::from_millis(5000);
+    let settings = Config {
+        stall_fail_ms: Some(1000),
+        ..sendrecv()
+    };
+    let (a, b) = (Side::new(settings), Side::new(sendrecv()));
+    let (send, _recv) = connect(&a.net, &b.net);
+    let fresh = |_| Buffer::new(&a.net, send, vec![0; 4 << 20]);
+    let mut sources: Vec<Buffer> = (0..6).map(fresh).collect();
+    let sent = sources.iter_mut();
+    let sent: Vec<_> = sent
+        .map(|source| isend(&a.net, send, source, 0, 4 << 20))
+        .collect();
+    let error = until("one to end", || {
+        sent.iter().find_map(|request| a.net.test(*request).err())
+    });
+    assert_eq!(error.code(), Code::Stalled, "{error}");
+    let start = Instant::now();
+    for source in sources {
+        source.free(&a.net, send);
+    }
+    let took = start.elapsed();
+    say(&format!("six regions: {took:?}"));
+    assert!(took < BOUND + BOUND / 2, "{took:?} for six regions");
+}
+
+#[test]
+fn after_a_failure_the_wait_for_memory_is_one() {
+    breaking("after_a_failure_the_wait_for_memory_is_one", many_regions);
 }

@@ -210,13 +210,29 @@ impl<D: Dialect, S: Policy> Engine<D, S> {
     /// only wait for their `test`. O(requests): for deregistration.
     #[must_use]
     pub fn region_awaited(&self, region: RegionId) -> bool {
+        self.awaited(region, |r, failed| {
+            !(r.is_quiet() && (Self::is_over(r) || failed))
+        })
+    }
+
+    /// The same of communicators that have not failed and are open: what the provider still holds of the others may
+    /// never come back, for any region of theirs.
+    #[must_use]
+    pub fn region_awaited_alive(&self, region: RegionId) -> bool {
+        self.awaited(region, |r, failed| {
+            !(failed || r.is_quiet() && Self::is_over(r))
+        })
+    }
+
+    fn awaited(&self, region: RegionId, waits: impl Fn(&Request, bool) -> bool) -> bool {
         let failed = |r: &Request| self.comms.get(r.comm).is_none_or(Comm::has_failed);
-        let over = |r: &Request| r.state() == ReqState::Done || r.kind == Kind::EagerSend;
+        let mut requests = self.requests.iter();
         self.region_refs(region) > 0
-            && self
-                .requests
-                .iter()
-                .any(|(_, r)| r.region == region && !(r.is_quiet() && (over(r) || failed(r))))
+            && requests.any(|(_, r)| r.region == region && waits(r, failed(r)))
+    }
+
+    fn is_over(request: &Request) -> bool {
+        request.state() == ReqState::Done || request.kind == Kind::EagerSend
     }
 
     /// Communicators there are, those included that were closed and still drain.

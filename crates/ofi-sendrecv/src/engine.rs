@@ -108,11 +108,29 @@ impl Engine {
     /// deregistration.
     #[must_use]
     pub fn region_awaited(&self, region: RegionId) -> bool {
+        self.awaited(region, |r, failed| {
+            !(r.is_quiet() && (Self::is_over(r) || failed))
+        })
+    }
+
+    /// The same of communicators that have not failed and are open: what the provider still holds of the others may
+    /// never come back, for any region of theirs.
+    #[must_use]
+    pub fn region_awaited_alive(&self, region: RegionId) -> bool {
+        self.awaited(region, |r, failed| {
+            !(failed || r.is_quiet() && Self::is_over(r))
+        })
+    }
+
+    fn awaited(&self, region: RegionId, waits: impl Fn(&Request, bool) -> bool) -> bool {
         let failed = |r: &Request| self.comms.get(r.comm).is_none_or(|c| c.failure.is_some());
-        let over = |r: &Request| matches!(r.state, ReqState::Done | ReqState::Short);
-        let waits = |r: &Request| !(r.is_quiet() && (over(r) || failed(r)));
         let mut requests = self.requests.iter();
-        self.region_refs(region) > 0 && requests.any(|(_, r)| r.buffer.region == region && waits(r))
+        self.region_refs(region) > 0
+            && requests.any(|(_, r)| r.buffer.region == region && waits(r, failed(r)))
+    }
+
+    const fn is_over(request: &Request) -> bool {
+        matches!(request.state, ReqState::Done | ReqState::Short)
     }
 
     /// Communicators there are, those included that were closed and still drain.

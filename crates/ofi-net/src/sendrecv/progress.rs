@@ -110,6 +110,7 @@ impl Core {
             trace.flush();
         }
         if failed {
+            port.regions.failed();
             // What comes next may well be the end of the process.
             self.publish();
         }

@@ -211,6 +211,10 @@ impl MemoryCore for Core {
         self.engine.region_awaited(region)
     }
 
+    fn is_awaited_alive(&self, region: RegionId) -> bool {
+        self.engine.region_awaited_alive(region)
+    }
+
     fn sweep_regions(&mut self) {
         let Self { engine, port, .. } = self;
         port.regions.sweep(|region| engine.region_refs(region));

@@ -308,11 +308,13 @@ fn a_region_whose_requests_are_done_is_not_awaited() {
 fn a_region_of_a_failed_communicator_is_not_awaited() {
     let mut r = receiving();
     assert!(r.b.engine.region_awaited(crate::bench::REGION));
+    assert!(r.b.engine.region_awaited_alive(crate::bench::REGION));
     r.b.engine.on_remote_write(0, imm(0, 0), Some(1));
     assert!(
         r.b.engine.region_awaited(crate::bench::REGION),
         "its CTRL is at the provider"
     );
+    assert!(!r.b.engine.region_awaited_alive(crate::bench::REGION));
     r.b.engine.on_local(r.ctrl.token);
     assert!(!r.b.engine.region_awaited(crate::bench::REGION));
     assert_eq!(

@@ -71,7 +71,7 @@ fn nothing_is_left_of_receives_in_flight() {
     cancels.sort_by_key(|token| token.0);
     assert_eq!(cancels, [watch.token, posted.token]);
     assert_eq!(b.engine.region_refs(REGION), 1);
-    assert!(b.engine.region_awaited(REGION));
+    assert!(b.engine.region_awaited(REGION) && !b.engine.region_awaited_alive(REGION));
     for token in cancels {
         b.engine.on_failed(token, Cause::errno(Cause::CANCELED));
     }
@@ -86,9 +86,10 @@ fn a_region_whose_requests_are_over_is_not_awaited() {
     let request = b.irecv(receiver, 0, 8);
     let posted = b.post();
     assert!(b.engine.region_awaited(REGION), "its bytes may still come");
+    assert!(b.engine.region_awaited_alive(REGION));
     b.engine.on_local(posted.token, 8);
     assert_eq!(b.engine.region_refs(REGION), 1, "until its test");
-    assert!(!b.engine.region_awaited(REGION));
+    assert!(!b.engine.region_awaited(REGION) && !b.engine.region_awaited_alive(REGION));
     b.done(request, 8);
     assert_eq!(b.engine.region_refs(REGION), 0);
 }
