@@ -113,7 +113,7 @@ impl Engine {
         })
     }
 
-    /// The same of communicators that have not failed and are open: what the provider still holds of the others may
+    /// The same of communicators that have not failed: what the provider still holds of the others may
     /// never come back, for any region of theirs.
     #[must_use]
     pub fn region_awaited_alive(&self, region: RegionId) -> bool {

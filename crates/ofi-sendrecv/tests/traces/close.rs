@@ -71,7 +71,7 @@ fn nothing_is_left_of_receives_in_flight() {
     cancels.sort_by_key(|token| token.0);
     assert_eq!(cancels, [watch.token, posted.token]);
     assert_eq!(b.engine.region_refs(REGION), 1);
-    assert!(b.engine.region_awaited(REGION) && !b.engine.region_awaited_alive(REGION));
+    assert!(b.engine.region_awaited(REGION) && b.engine.region_awaited_alive(REGION));
     for token in cancels {
         b.engine.on_failed(token, Cause::errno(Cause::CANCELED));
     }
@@ -152,4 +152,21 @@ fn nothing_is_left_of_a_connection_being_made() {
     assert_eq!(b.engine.live_comms(), 1);
     b.engine.on_local(posted.token, 0);
     b.baseline();
+}
+
+/// What a failed communicator left at the provider is awaited, and not as what a live one has there.
+#[test]
+fn a_region_of_a_failed_communicator_is_not_awaited_alive() {
+    let mut b = Bench::default();
+    let (receiver, ..) = b.receiver(b'P');
+    let (first, at_first) = (b.irecv(receiver, 0, 8), b.post());
+    let (second, at_second) = (b.irecv(receiver, 8, 8), b.post());
+    b.engine.on_failed(at_first.token, Cause::errno(5));
+    assert!(b.engine.region_awaited(REGION) && !b.engine.region_awaited_alive(REGION));
+    b.engine
+        .on_failed(at_second.token, Cause::errno(Cause::CANCELED));
+    assert!(!b.engine.region_awaited(REGION));
+    for request in [first, second] {
+        b.engine.test(request).unwrap_err();
+    }
 }

@@ -75,7 +75,7 @@ pub(crate) fn nearer(line: &str) -> Option<(String, String)> {
 pub(super) fn of_number(small: &str, known: Option<&Known>) -> Option<(usize, Meaning)> {
     /// Given back since another operation failed.
     const FLUSHED: i32 = 1;
-    let efa = number_of(small).and_then(|number| efa_status(number))?;
+    let efa = number_of(small).and_then(efa_status)?;
     let number = efa.number;
     let is_follower = known.is_some_and(|known| known.kind == Kind::Follow);
     // Nothing of the device: the words are all there is.

@@ -197,7 +197,7 @@ mod tests {
                     continue;
                 }
                 let first = code.info().likely.first().copied();
-                let first = first.unwrap_or(code.info().fix);
+                let first = first.unwrap_or_else(|| code.info().fix);
                 assert!(causes[0].contains(first), "{code}: {causes:?}");
                 assert!(causes.ends_with(&of_stage), "{code}: {causes:?}");
             }

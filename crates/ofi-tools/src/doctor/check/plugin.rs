@@ -79,7 +79,7 @@ fn other_network(host: &Host) -> Option<Finding> {
 }
 
 /// NCCL compares the whole value, in any case of letters, with what the plugin calls its network.
-pub(super) const fn is_same_network(name: &str, value: &str) -> bool {
+pub(super) fn is_same_network(name: &str, value: &str) -> bool {
     name.eq_ignore_ascii_case(value)
 }
 

@@ -213,17 +213,17 @@ mod tests {
     #[test]
     fn relative_paths_begin_where_the_process_works() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("work/lib")).unwrap();
+        std::fs::create_dir_all(dir.path().join("jobs/lib")).unwrap();
         std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
-        std::fs::write(dir.path().join("work/lib/a.so"), "x").unwrap();
+        std::fs::write(dir.path().join("jobs/lib/a.so"), "x").unwrap();
         std::fs::write(dir.path().join("b.so"), "x").unwrap();
-        symlink("/work/lib", dir.path().join("proc/7/cwd")).unwrap();
+        symlink("/jobs/lib", dir.path().join("proc/7/cwd")).unwrap();
         let root = Root::new(dir.path()).working_as(Path::new("/proc/7"));
         let real = |path: &str| root.real(Path::new(path));
         for (path, found) in [
-            ("a.so", "/work/lib/a.so"),
-            ("./a.so", "/work/lib/a.so"),
-            ("../lib/a.so", "/work/lib/a.so"),
+            ("a.so", "/jobs/lib/a.so"),
+            ("./a.so", "/jobs/lib/a.so"),
+            ("../lib/a.so", "/jobs/lib/a.so"),
             ("../../b.so", "/b.so"),
             ("/b.so", "/b.so"),
         ] {
