@@ -179,6 +179,7 @@ fn of_event(event: Event) -> Option<NetError> {
         Event::Stalled { stage, .. } => {
             let code = match stage {
                 Stage::AwaitConn => Code::NobodyConnects,
+                Stage::SendConn | Stage::AwaitConnResp | Stage::SendConnResp => Code::NotConnected,
                 _ => Code::NoProgress,
             };
             NetError::new(code, stall::what(event))

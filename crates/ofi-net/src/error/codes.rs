@@ -322,6 +322,10 @@ codes! {
     NobodyConnects = Warning 415, ETIMEDOUT, "nobody connects to a listener",
         ["the peer failed, and its log says why: with OFI-E0401 or OFI-W0414 it speaks the other protocol, RDMA or SENDRECV (OFI_NCCL_PROTOCOL; where that is unset, the instance type on EFA, else the NICs a device has)", "the peer has not come so far: it is busy or waits for somebody else", "the peer cannot reach this host: a firewall or security group drops the traffic"],
         "look at the peer's log, and compare the lines `protocol ..` of both (INFO); `ofi pair` tries the network; OFI_NCCL_STALL_WARN is the bound in seconds";
+    /// connect or accept is under way, and the other side does not answer.
+    NotConnected = Warning 416, ETIMEDOUT, "a connection is not made yet",
+        ["the peer has not called accept: it is busy, waits for somebody else, or has ended", "the security group or a firewall drops the traffic, or the hosts are in different subnets", "the other side speaks the other protocol, RDMA or SENDRECV (OFI_NCCL_PROTOCOL; where that is unset, the instance type on EFA, else the NICs a device has)"],
+        "look at the peer's log, and compare the lines `protocol ..` of both (INFO); `ofi pair` tries the network; OFI_NCCL_CONNECT_TIMEOUT ends it, OFI_NCCL_STALL_WARN is the bound of this line, in seconds";
     /// `fi_mr_regattr(3)` failed.
     Register = Error 501, ENOMEM, "memory could not be registered",
         ["the limit of locked memory is low", "the buffer was freed", "the provider cannot register this type of memory"],

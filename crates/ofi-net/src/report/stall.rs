@@ -140,7 +140,42 @@ const fn lane(index: usize) -> (&'static str, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
     use ofi_rdma::{CommKey, ReqKey};
+
+    /// What is not connected is waiting for no message: each stage has the causes that are its own.
+    #[test]
+    fn a_stage_has_the_code_of_its_causes() {
+        for (stage, code) in [
+            (Stage::SendConn, Code::NotConnected),
+            (Stage::AwaitConnResp, Code::NotConnected),
+            (Stage::SendConnResp, Code::NotConnected),
+            (Stage::AwaitConn, Code::NobodyConnects),
+            (Stage::Posting, Code::NoProgress),
+            (Stage::Completions, Code::NoProgress),
+            (Stage::AwaitCtrl, Code::NoProgress),
+            (Stage::AwaitData, Code::NoProgress),
+            (Stage::AwaitClose, Code::NoProgress),
+        ] {
+            let event = Event::Stalled {
+                comm: CommKey::from_bits(0),
+                kind: CommKind::Send,
+                local_id: 1,
+                remote_id: 0,
+                stage,
+                oldest_seq: 0,
+                outstanding: 0,
+                idle_ms: 60_000,
+                away_ms: 0,
+                queued: 0,
+                busy: 0,
+                oldest: None,
+                peer: None,
+            };
+            let error = super::super::of_event(event).unwrap();
+            assert_eq!(error.code(), code, "{stage}");
+        }
+    }
 
     /// A send that waits: the line has all that a person asks for.
     #[test]

@@ -24,6 +24,9 @@ pub(crate) fn start(rank: usize, world: usize, env: &[Override]) -> io::Result<(
         .arg(std::process::id().to_string())
         // What an emulated provider names the process after.
         .env("OFI_PERF_RANK", rank.to_string())
+        // As a launcher would say it to a plugin, whose dumps have it.
+        .env("RANK", rank.to_string())
+        .env("WORLD_SIZE", world.to_string())
         .stdin(Stdio::from(OwnedFd::from(theirs)));
     for o in env.iter().filter(|o| o.rank.is_none_or(|r| r == rank)) {
         command.env(&o.name, &o.value);

@@ -21,6 +21,26 @@ fn faulty(fault: &str, more: &[&str]) -> Ran {
     ran(command)
 }
 
+/// A plugin writes it into its dumps; a rank of the shell that `ofi perf` was started in is not theirs.
+#[test]
+fn ranks_are_told_who_they_are() {
+    for shells in [None, Some("7")] {
+        let mut command = perf(&[
+            "check",
+            "--messages",
+            "4",
+            "--max-size",
+            "4K",
+            "--no-pauses",
+        ]);
+        command.args(["--env", "LOOP_FAULT=asksrank"]);
+        if let Some(rank) = shells {
+            command.env("RANK", rank);
+        }
+        ran(command).assert_verified();
+    }
+}
+
 #[test]
 fn a_flipped_bit_is_found_with_rank_and_message() {
     let parts = [

@@ -93,6 +93,12 @@ static int init(logger_t log)
 			pause();
 	if (is("stopinit"))
 		raise(SIGSTOP);
+	if (is("asksrank")) {
+		const char *rank = getenv("RANK"), *world = getenv("WORLD_SIZE");
+		const char *own = getenv("OFI_PERF_RANK");
+		if (!rank || !world || !own || strcmp(rank, own) || strcmp(world, "2"))
+			return 2;
+	}
 	if (is("warn"))
 		log(2, 1, "loop_plugin.c", 1, "%s", "a warning for the test");
 	return OK;
