@@ -266,6 +266,11 @@ impl Line {
         self.ops.len() + self.parked.len()
     }
 
+    /// Those, to look at.
+    pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Op> {
+        self.parked.iter_mut().chain(self.ops.iter_mut())
+    }
+
     /// Everything, first things first.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Op> + '_ {
         self.parked.drain(..).chain(self.ops.drain(..))

@@ -208,7 +208,7 @@ fn detour(why: &Why) -> String {
         Why::NotPermitted { pid } => (
             format!("process_vm_writev(2) to process {pid} is not permitted"),
             "the same user and capabilities on both sides, /proc/sys/kernel/yama/ptrace_scope 0 or 1, in containers \
-             CAP_SYS_PTRACE (docker: --cap-add SYS_PTRACE)",
+             CAP_SYS_PTRACE (docker: --cap-add SYS_PTRACE) and a filter of seccomp(2) that lets it be",
         ),
         Why::NoCall => (
             "the system has no process_vm_writev(2), or a filter of seccomp(2) hides it".to_owned(),

@@ -13,6 +13,7 @@ use super::locked;
 use super::op::{Kind, Line, Op};
 use super::queue::{Completion, Place, failure};
 use crate::mem::events::Happened;
+use crate::mem::relay;
 use crate::plan::{Code, OpFault};
 
 /// Operations that one call lets go.
@@ -41,12 +42,26 @@ impl Ep {
         if self.is_broken() {
             self.end_broken();
         } else if let Some(silence) = self.domain.nic.silence() {
-            // One that hangs lets nothing go, and nothing ends.
-            if let Some(code) = silence {
-                self.contained(|ep| ep.end_lost(code));
+            match silence {
+                Some(code) => self.contained(|ep| ep.end_lost(code)),
+                None => self.contained(Self::hang),
             }
         } else if self.pending.load(Ordering::Relaxed) > 0 {
             self.contained(Self::advance);
+        }
+    }
+
+    /// On a NIC that hangs nothing goes, and nothing ends; what its operations have of shared memory is for
+    /// those of others.
+    fn hang(&self) {
+        let Ok(mut line) = self.line.try_lock() else {
+            return;
+        };
+        for op in line.all() {
+            if let Some(peer) = &op.target.peer {
+                let segment = peer.segment(self.domain.process);
+                relay::abandon(segment, &mut op.state.under);
+            }
         }
     }
 

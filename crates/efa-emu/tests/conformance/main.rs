@@ -342,3 +342,14 @@ fn a_nic_that_hangs_is_one_of_several() {
         with("one_of_several", Fabric::Direct, &[("EFA_EMU_PLAN", plan)]);
     }
 }
+
+#[test]
+fn a_nic_that_hangs_keeps_nothing_from_others() {
+    let plan = "mute process=0 nic=0 on=write at=20";
+    for fabric in [Fabric::Rdm, Fabric::Direct] {
+        for copies in ["0", "1"] {
+            let set = [("EFA_EMU_PLAN", plan), ("EFA_EMU_CMA", copies)];
+            with("nothing_kept_by_a_hanging_nic", fabric, &set);
+        }
+    }
+}

@@ -283,3 +283,31 @@ pub(crate) fn one_of_several(actor: &Actor<'_>) {
     }
     actor.link.meet();
 }
+
+/// Writes that hang with their NIC keep nothing that those of others need.
+pub(crate) fn nothing_kept_by_a_hanging_nic(actor: &Actor<'_>) {
+    const LONG: usize = 1 << 20;
+    let [hangs, other] = [0, 1].map(|nic| {
+        let side = Side::new(entry(&hints(), actor.fabric.name(), nic));
+        actor.pair_of(side, LONG)
+    });
+    if actor.side == 0 {
+        // They are under way when the last one's post has the NIC hang.
+        for _ in 0..19 {
+            hangs
+                .side
+                .write(hangs.memory.source(LONG), None, hangs.target);
+        }
+        hangs.side.poll();
+        hangs.side.write(hangs.memory.source(8), None, hangs.target);
+        for _ in 0..4 {
+            other
+                .side
+                .write(other.memory.source(LONG), None, other.target);
+        }
+        for done in other.side.wait(4) {
+            done.done();
+        }
+    }
+    actor.link.meet();
+}

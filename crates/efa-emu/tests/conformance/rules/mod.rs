@@ -55,7 +55,7 @@ pub(crate) const EXTRA: &[Rule] = rules! {
     devices: without_some;
     ends: dead_peer dies_in_the_middle;
     faults: doubled doubled_error revoked_after_uses dies_at_the_post all_ends_with_the_nic
-        late_errors given_back one_of_several;
+        late_errors given_back one_of_several nothing_kept_by_a_hanging_nic;
     halts: becomes_another_program stopped_anywhere stopped_under_way stopped_before;
     order: a_fixed_program completed_before_it_shows;
     options: options_by_generation solicited_immediates without_device_rdma;
