@@ -94,8 +94,9 @@ fn run(process: &'static Process, stop: &AtomicBool) {
             linger = Instant::now() + LINGER;
         } else if now >= linger {
             wake::sleep(process.segment(), due - now);
+        } else if !wake::is_wanted_soon(process.segment()) {
+            thread::yield_now();
         }
-        thread::yield_now();
     }
 }
 

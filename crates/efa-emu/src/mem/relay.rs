@@ -65,7 +65,9 @@ struct Urge {
 
 /// So long an owner may take to look by itself, in nanoseconds; twice as long each time it was woken ..
 const LOOKS_NS: u64 = 3_000;
-/// .. but not more than so often: it is stopped, or has no processor.
+/// .. and after so many times without an answer this thread makes room for it ..
+const WAKES: u32 = 2;
+/// .. but the time does not double more than so often: it is stopped, or has no processor.
 const DOUBLINGS: u32 = 8;
 
 thread_local! {
@@ -260,7 +262,9 @@ fn urge(segment: &Segment, under: &mut Under, now: u64) {
         urge.times += 1;
         wake::wake(segment);
         // It may have no processor: on a busy machine this thread's is one that it can have.
-        yield_now();
+        if urge.times > WAKES {
+            yield_now();
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Waking the thread of another process: futex(2) on a word of its segment.
 
+use core::hint::spin_loop;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -16,6 +17,16 @@ pub(crate) fn sleep(segment: &Segment, at_most: Duration) {
     // If something was asked since, this returns at once.
     futex(&segment.asked, libc::FUTEX_WAIT, 0, &raw const wait);
     segment.asleep.store(0, Ordering::SeqCst);
+}
+
+/// Whether a relay waits to be served within the next microseconds, which the thread keeps its processor for.
+pub(crate) fn is_wanted_soon(segment: &Segment) -> bool {
+    /// Some 5 us.
+    const SPINS: u32 = 256;
+    (0..SPINS).any(|_| {
+        spin_loop();
+        segment.asked.load(Ordering::Relaxed) != 0
+    })
 }
 
 /// Wakes the owner's thread if it sleeps: something was asked for just before.
