@@ -19,11 +19,23 @@ pub(crate) struct Rate {
     pub(crate) busy: f64,
 }
 
+/// How fast a counter of a NIC itself grows, whoever makes it: those that do not are left out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NicRate {
+    pub(crate) host: String,
+    pub(crate) nic: String,
+    /// As the driver calls it.
+    pub(crate) counter: String,
+    pub(crate) per_second: f64,
+}
+
 /// All of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rates {
     pub(crate) processes: Vec<Rate>,
     pub(crate) rails: Vec<Rate>,
+    /// Each counter of a NIC once, however many rails are on it.
+    pub(crate) nics: Vec<NicRate>,
     pub(crate) comms: Vec<Rate>,
 }
 
@@ -87,6 +99,7 @@ impl Rates {
                 of(|r| r.busy),
             ];
             self.rails.push(whose(what, numbers));
+            self.nic(&now.counted.host, (old, rail), seconds);
         }
         for comm in &now.counted.comms {
             let old = then
@@ -105,6 +118,24 @@ impl Rates {
                 what,
                 [sent, received, of(|c| c.messages), of(|c| c.busy)],
             ));
+        }
+    }
+
+    fn nic(&mut self, host: &str, (old, rail): (Option<&Rail>, &Rail), seconds: f64) {
+        for hw in &rail.hw {
+            let old = old.and_then(|old| old.hw.iter().find(|old| old.name == hw.name));
+            let per_second = grown(old.map_or(hw.base, |old| old.last), hw.last, seconds);
+            let is_it = |known: &NicRate| {
+                (&*known.host, &known.nic, &known.counter) == (host, &rail.nic, &hw.name)
+            };
+            if per_second > 0.0 && !self.nics.iter().any(is_it) {
+                self.nics.push(NicRate {
+                    host: host.to_owned(),
+                    nic: rail.nic.clone(),
+                    counter: hw.name.clone(),
+                    per_second,
+                });
+            }
         }
     }
 

@@ -95,6 +95,20 @@ fn page(rates: &Rates) -> String {
         }
         lines.push(String::new());
     }
+    if !rates.nics.is_empty() {
+        lines.push(format!(
+            "{:<16} {:<16} {:<34} {:>12}",
+            "host", "NIC", "what it counts itself", "/s"
+        ));
+        let nics = rates.nics.iter().take(ROWS);
+        lines.extend(nics.map(|nic| {
+            format!(
+                "{:<16} {:<16} {:<34} {:>12.0}",
+                nic.host, nic.nic, nic.counter, nic.per_second
+            )
+        }));
+        lines.push(String::new());
+    }
     lines.join("\n")
 }
 
@@ -135,11 +149,20 @@ fn object(rates: &Rates, seconds: f64) -> Value {
         };
         rows.iter().map(row).collect()
     };
+    let nics = rates.nics.iter().map(|nic| {
+        json!({
+            "host": nic.host,
+            "nic": nic.nic,
+            "counter": nic.counter,
+            "per_s": nic.per_second,
+        })
+    });
     json!({
         "version": 1,
         "seconds": seconds,
         "processes": rows(&rates.processes),
         "rails": rows(&rates.rails),
+        "nics": nics.collect::<Vec<_>>(),
         "comms": rows(&rates.comms),
     })
 }

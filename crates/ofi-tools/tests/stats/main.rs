@@ -2,6 +2,8 @@
 //! that died, and of nobody.
 #![expect(clippy::unwrap_used, reason = "test code")]
 
+mod top;
+
 use ofi_trace::stats::{
     COMMS_MAX, CommAt, FILE_WORDS, HeadAt, MAGIC, RAILS_MAX, RailAt, State, Total, VERSION,
     comm_word, hw_word, rail_word, text_words, total_word,
@@ -404,83 +406,4 @@ fn hostile_files_are_told() {
     let unsaid = unsaid.unwrap();
     assert_eq!(unsaid.status.code(), Some(2));
     assert!(text(&unsaid.stderr).contains("OFI_NCCL_STATS_DIR"));
-}
-
-/// A script that looks once learns that not all is seen, as from `ofi stats`.
-#[test]
-fn a_damaged_file_is_a_status_whoever_looks() {
-    let dir = tempfile::tempdir().unwrap();
-    Made::new().write(dir.path(), "live");
-    for (bad, status) in [(false, 0), (true, 1)] {
-        if bad {
-            std::fs::write(dir.path().join("ofi-bad.stats"), "no counters").unwrap();
-        }
-        for words in [&["stats"][..], &["top", "--once", "--interval", "0.01"]] {
-            let ran = ofi(words, dir.path());
-            assert_eq!(ran.status.code(), Some(status), "{words:?}: {ran:?}");
-            assert!(text(&ran.stdout).contains("rdmap0s6"), "{words:?}: {ran:?}");
-            assert_eq!(
-                text(&ran.stderr).contains("ofi-bad.stats"),
-                bad,
-                "{words:?}"
-            );
-        }
-    }
-}
-
-/// What grows between two looks is a rate, of the process that it is of; the busiest comes first.
-#[test]
-fn top_shows_what_happens_between_two_looks() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut made = Made::new();
-    made.write(dir.path(), "live");
-    Made::new()
-        .set(HeadAt::Opened as usize, 7)
-        .write(dir.path(), "idle");
-    Made::new()
-        .set(HeadAt::State as usize, State::Ended as u64)
-        .write(dir.path(), "ended");
-    let top = Command::new(env!("CARGO_BIN_EXE_ofi"))
-        .args(["top", "--json", "--interval", "0.05"])
-        .env("OFI_NCCL_STATS_DIR", dir.path())
-        .stdout(std::process::Stdio::piped())
-        .spawn();
-    let mut top = top.unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(top.stdout.take().unwrap()));
-    let mut grown = 0;
-    // However slow this machine is, some look falls between two writes.
-    let seen = loop {
-        grown += 1_000_000;
-        let fresh = dir.path().join("fresh");
-        made.total(Total::BytesSent, 5000 + grown)
-            .set(rail_word(0, RailAt::BytesSent), 5000 + grown);
-        std::fs::rename(made.write(dir.path(), "fresh"), &fresh).unwrap();
-        std::fs::rename(&fresh, dir.path().join("ofi-live.stats")).unwrap();
-        let look: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-        if look["processes"][0]["sent_bytes_per_s"].as_f64().unwrap() > 0.0 {
-            break look;
-        }
-    };
-    top.kill().unwrap();
-    top.wait().unwrap();
-    let processes = seen["processes"].as_array().unwrap();
-    assert_eq!(processes.len(), 2, "those that ended do nothing: {seen}");
-    assert_eq!(processes[1]["sent_bytes_per_s"], 0.0);
-    assert!(
-        seen["rails"][0]["sent_bytes_per_s"].as_f64().unwrap() > 0.0,
-        "{seen}"
-    );
-    assert_eq!(seen["comms"].as_array().unwrap().len(), 2);
-    let once = ofi(
-        &["top", "--once", "--interval", "0.01", "--sort", "busy"],
-        dir.path(),
-    );
-    assert_eq!(once.status.code(), Some(0), "{once:?}");
-    let page = text(&once.stdout);
-    assert!(
-        page.contains("0/0 rdmap0s6") && page.contains("send 6 10.0.0.2:5"),
-        "{page}"
-    );
-    let wrong = ofi(&["top", "--interval", "0"], dir.path());
-    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
 }
