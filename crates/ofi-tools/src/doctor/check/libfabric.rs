@@ -163,10 +163,10 @@ fn few(names: &[&str]) -> String {
     }
 }
 
-/// Whether EFA's provider takes a NIC, whatever this host has: names with commas, or `all`.
+/// Whether EFA's provider takes a NIC, whatever this host has: names with commas, or `all` alone; blanks are a part of
+/// a name.
 fn iface_admits(listed: &str, name: &str) -> bool {
-    let mut names = listed.split(',').map(str::trim);
-    names.any(|listed| listed == "all" || listed == name)
+    listed == "all" || listed.split(',').any(|listed| listed == name)
 }
 
 /// The EFAs that `FI_EFA_IFACE` leaves.

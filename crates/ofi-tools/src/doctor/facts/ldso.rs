@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! name with a slash: that file
-//! else: LD_LIBRARY_PATH -> DT_RUNPATH of who asks -> /etc/ld.so.cache -> the system's directories
+//! else: what is preloaded -> LD_LIBRARY_PATH -> DT_RUNPATH of who asks -> /etc/ld.so.cache -> the system's directories
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -101,6 +101,8 @@ impl Unmet {
 pub(crate) struct Loader<'r> {
     root: &'r Root,
     machine: u16,
+    /// Files that are loaded before anybody asks.
+    preload: Vec<PathBuf>,
     /// `LD_LIBRARY_PATH`; empty: the directory that the job works in.
     env: Vec<String>,
     cache: BTreeMap<String, PathBuf>,
@@ -124,11 +126,33 @@ impl<'r> Loader<'r> {
         Self {
             root,
             machine,
+            preload: Vec::new(),
             env: env.map(str::to_owned).collect(),
             cache: read_cache(root).unwrap_or_default(),
             configured: configured(root),
             system: multiarch.iter().copied().chain(plain).collect(),
         }
+    }
+
+    /// The same, with what `LD_PRELOAD` and `/etc/ld.so.preload` name.
+    pub(crate) fn with_preload(mut self, named: &str) -> Self {
+        let of_system = self.root.text("/etc/ld.so.preload").unwrap_or_default();
+        let files = named.split([' ', ':']);
+        let files = files.chain(of_system.split([' ', ':', '\n', '\t']));
+        // A name without a slash is found as it would be without.
+        let files = files.filter(|file| file.contains('/'));
+        self.preload = files.map(PathBuf::from).collect();
+        self
+    }
+
+    /// What is preloaded under that name: whoever asks for it gets that.
+    fn preloaded(&self, name: &str) -> impl Iterator<Item = &PathBuf> {
+        let is_it = move |file: &&PathBuf| {
+            let file = file.file_name().unwrap_or_default().to_string_lossy();
+            let rest = file.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.preload.iter().filter(is_it)
     }
 
     pub(crate) const fn root(&self) -> &'r Root {
@@ -167,6 +191,11 @@ impl<'r> Loader<'r> {
         if name.contains('/') {
             let _ = self.consider(&mut search, Path::new(name), name);
             return search;
+        }
+        for file in self.preloaded(name) {
+            if self.consider(&mut search, file, "LD_PRELOAD") {
+                return search;
+            }
         }
         let env = self.env.iter().map(|dir| (dir.as_str(), "LD_LIBRARY_PATH"));
         let own = runpath.iter().map(|dir| (dir.as_str(), "DT_RUNPATH"));

@@ -70,9 +70,7 @@ impl Libraries {
         (side, nccl_version): (Side, Option<Version>),
         packages: &mut Packages,
     ) -> Self {
-        let machine = machine(root);
-        let path = settings.value("LD_LIBRARY_PATH").unwrap_or_default();
-        let loader = Loader::new(root, machine, path);
+        let loader = loader(root, settings);
         let nccl = loader.search("libnccl.so.2", &[]).found;
         packages.nccl = nccl_version.or_else(|| packages::nccl(root, nccl.as_ref()?));
         // The path in the library that asks counts, and for plugins that is NCCL.
@@ -155,11 +153,22 @@ fn loaded(plugin: &[Search], taken: Option<usize>) -> Option<&Library> {
     taken.or_else(|| plugin.iter().find_map(|search| search.found.as_ref()))
 }
 
+/// Of a process with these settings.
+fn loader<'r>(root: &'r Root, settings: &Settings) -> Loader<'r> {
+    let path = settings.exported("LD_LIBRARY_PATH");
+    let preload = settings.exported("LD_PRELOAD");
+    Loader::new(root, machine(root), path).with_preload(preload)
+}
+
 /// The version of the NCCL that a process with this environment loads, by its file.
 pub(crate) fn nccl_version(root: &Root, environment: &Settings) -> Option<Version> {
-    let path = environment.value("LD_LIBRARY_PATH").unwrap_or_default();
-    let loader = Loader::new(root, machine(root), path);
-    packages::nccl(root, loader.search("libnccl.so.2", &[]).found.as_ref()?)
+    packages::nccl(
+        root,
+        loader(root, environment)
+            .search("libnccl.so.2", &[])
+            .found
+            .as_ref()?,
+    )
 }
 
 /// Whether the loader takes a file, or dies of it: else whoever asks goes on with its next name.
@@ -234,10 +243,8 @@ fn libfabric(loader: &Loader<'_>, settings: &Settings, linked: Option<&Library>)
         if inside.found.is_some() {
             return inside;
         }
-        return loader.search(
-            &format!("{named}{}", if named.contains('/') { "" } else { "/" }),
-            &[],
-        );
+        // As dlopen(3): a name without a slash is looked for.
+        return loader.search(named, &[]);
     }
     let mut search = loader.search(LIBFABRIC, &linked.map(Loader::runpath).unwrap_or_default());
     if linked.is_none() {

@@ -95,6 +95,13 @@ impl Settings {
         self.get(name).map(|setting| setting.value.as_str())
     }
 
+    /// What the process was started with: the loader has read it before NCCL reads its files.
+    pub(crate) fn exported(&self, name: &str) -> &str {
+        let setting = self.get(name);
+        let own = setting.filter(|setting| setting.origin == ENVIRONMENT);
+        own.map_or("", |setting| &setting.value)
+    }
+
     /// A value that is there and not empty.
     pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         self.value(name).filter(|value| !value.trim().is_empty())
