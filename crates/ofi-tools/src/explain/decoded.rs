@@ -71,11 +71,20 @@ pub(crate) fn nearer(line: &str) -> Option<(String, String)> {
 }
 
 /// Of a line of somebody else, in small letters, that has a number of EFA's: which, and what it means. `known` is what
-/// the table makes of its words.
-pub(super) fn of_number(small: &str, known: Option<&Known>) -> Option<(usize, Meaning)> {
+/// the table makes of its words. Where the log says that another provider is used (`is_elsewhere`) only what EFA's says
+/// itself is its number.
+pub(super) fn of_number(
+    small: &str,
+    known: Option<&Known>,
+    is_elsewhere: bool,
+) -> Option<(usize, Meaning)> {
     /// Given back since another operation failed.
     const FLUSHED: i32 = 1;
-    let efa = number_of(small).and_then(efa_status)?;
+    let number = match is_elsewhere {
+        true => of_provider(small),
+        false => of_entry(small).or_else(|| of_provider(small)),
+    };
+    let efa = number.and_then(efa_status)?;
     let number = efa.number;
     let is_follower = known.is_some_and(|known| known.kind == Kind::Follow);
     // Nothing of the device: the words are all there is.
@@ -103,8 +112,8 @@ pub(super) fn of_number(small: &str, known: Option<&Known>) -> Option<(usize, Me
 }
 
 /// As the plugins of the reference write it (`completed with error. RC: 103. Error: 13 (..)`), programs that print the
-/// entry of a completion queue (`prov_errno: 13`, `prov_errno=13`), and libfabric itself (`:efa:.. message: .. (13)`).
-fn number_of(small: &str) -> Option<i32> {
+/// entry of a completion queue (`prov_errno: 13`, `prov_errno=13`).
+fn of_entry(small: &str) -> Option<i32> {
     let digits = |text: &str| -> Option<i32> {
         let text = text.trim_start_matches([' ', ':', '=', '(']);
         let end = text.find(|c: char| !c.is_ascii_digit());
@@ -124,9 +133,11 @@ fn number_of(small: &str) -> Option<i32> {
         "provider errno",
         "provider error",
     ];
-    if let Some(number) = named.into_iter().find_map(behind) {
-        return Some(number);
-    }
+    named.into_iter().find_map(behind)
+}
+
+/// As EFA's provider writes it: `libfabric:..:efa:.. message: .. (13)`.
+fn of_provider(small: &str) -> Option<i32> {
     let (_, message) = small
         .split_once(":efa:")
         .and_then(|(_, rest)| rest.split_once("message: "))?;
@@ -204,7 +215,7 @@ mod tests {
                     "libfabric:42:1700000000::efa:cq:efa_rdm_cq_poll():11<warn> err: 113, message: Words (of it) My addr: fi_addr_efa://[fe80::1]:0:1 ({number})"
                 ),
             ] {
-                let found = of_number(&line.to_ascii_lowercase(), None);
+                let found = of_number(&line.to_ascii_lowercase(), None, false);
                 let (_, meaning) = found.unwrap_or_else(|| panic!("{line}"));
                 let what = format!("EFA {number}: {}", efa.meaning);
                 assert_eq!(meaning.what, what, "{line}");
@@ -217,6 +228,10 @@ mod tests {
                 assert_eq!(meaning.kind, kind, "{line}");
             }
         }
+        let efas = "x:efa:cq: err: 113, message: words (13)";
+        assert!(of_number(efas, None, true).is_some());
+        let others = "request completed with error. rc: 5. error: 18 (vni_not_found)";
+        assert!(of_number(others, None, true).is_none());
         for none in [
             "request completed with error. rc: 125. error: flushed",
             "request completed with error. rc: 13",
@@ -228,7 +243,7 @@ mod tests {
             "x:efa:mr:message: (4112) more",
             "x:tcp:cq:message: a (4112)",
         ] {
-            assert!(of_number(none, None).is_none(), "{none}");
+            assert!(of_number(none, None, false).is_none(), "{none}");
         }
     }
 

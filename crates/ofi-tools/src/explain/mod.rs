@@ -159,6 +159,7 @@ impl Log {
                 line: number,
                 time,
             };
+            self.gathered.is_elsewhere = matches!(self.facts.providers_of_efa(), (0, 1..));
             self.gathered.take(line_at, (line, &small), told);
         })?;
         self.lines += number;

@@ -67,6 +67,8 @@ pub(super) struct Gathered {
     seen: BTreeMap<Key, Seen>,
     processes: HashMap<(usize, String), Process>,
     pub(super) unknown: Unknown,
+    /// What was read so far names providers, and none is EFA's.
+    pub(super) is_elsewhere: bool,
 }
 
 impl Gathered {
@@ -76,6 +78,7 @@ impl Gathered {
             seen: BTreeMap::new(),
             processes: HashMap::new(),
             unknown: Unknown::default(),
+            is_elsewhere: false,
         }
     }
 
@@ -139,7 +142,9 @@ impl Gathered {
             .enumerate()
             .find(|(_, known)| known.fits(small));
         // A number says more than the words that several have alike.
-        if let Some((number, meaning)) = decoded::of_number(small, found.map(|(_, known)| known)) {
+        if let Some((number, meaning)) =
+            decoded::of_number(small, found.map(|(_, known)| known), self.is_elsewhere)
+        {
             let row = self.known.len() + usize::from(u16::MAX) + number;
             return Some(((row, String::new()), meaning));
         }
