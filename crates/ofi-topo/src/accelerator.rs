@@ -56,9 +56,13 @@ impl Accelerators {
         neuron: true,
     };
 
-    /// Whether `function` is one of them.
+    /// Whether `function` is one of them. A virtual function of one that is here is no other: it was made for a
+    /// virtual machine, and the collectives library of this host does not see it.
     #[must_use]
     pub fn contain(self, function: &PciFunction) -> bool {
+        if function.is_part {
+            return false;
+        }
         let class = function.class;
         match function.vendor {
             NVIDIA => self.nvidia && class >> 8 == DISPLAY,
@@ -89,6 +93,14 @@ mod tests {
         let mut function = PciFunction::new("0000:00:05.0".parse().unwrap(), Vec::new());
         (function.class, function.vendor, function.device) = (class, vendor, device);
         function
+    }
+
+    #[test]
+    fn a_part_of_an_accelerator_is_none() {
+        let mut part = function(0x0302, 0x10de, 0x20b0);
+        assert!(Accelerators::NVIDIA.contain(&part));
+        part.is_part = true;
+        assert!(!Accelerators::ANY.contain(&part));
     }
 
     #[test]

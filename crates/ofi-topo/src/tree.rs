@@ -40,6 +40,9 @@ pub struct PciFunction {
     pub numa: Option<u32>,
     /// What its link can do at most.
     pub link: Link,
+    /// It is a virtual function, and the one that it is a part of is on this host too (`physfn` in sysfs;
+    /// dumps of hwloc do not say). In a virtual machine that was given one, it is a function like any other.
+    pub is_part: bool,
 }
 
 impl PciFunction {
@@ -57,6 +60,7 @@ impl PciFunction {
                 speed: None,
                 width: None,
             },
+            is_part: false,
         }
     }
 

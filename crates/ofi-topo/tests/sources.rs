@@ -186,3 +186,47 @@ fn every_neuron_device_of_trn2_has_an_efa_of_its_own() {
 fn say(text: &str) {
     println!("{text}");
 }
+
+/// GPUs that are shared out to virtual machines: their virtual functions are no more accelerators. Where the
+/// whole is not shown, as in such a machine or in a container, one is as good as any.
+#[test]
+fn virtual_functions_beside_their_whole_are_no_accelerators() {
+    let root = tempfile::tempdir().unwrap();
+    let p4d = Shape::by_name("p4d").unwrap();
+    p4d.write_sysfs(root.path()).unwrap();
+    let sysfs = Sysfs::new(root.path());
+    let nics = p4d.provider_list();
+    let made = || group_near(&nics, &sysfs.tree().unwrap(), Accelerators::NVIDIA).unwrap();
+    let before = made();
+    let whole: PciAddress = "0000:10:1c.0".parse().unwrap();
+    let list = root.path().join("sys/bus/pci/devices");
+    let dir = list.join(whole.to_string()).canonicalize().unwrap();
+    for function in 1..8 {
+        let name = format!("0000:10:1c.{function}");
+        let part = dir.with_file_name(&name);
+        fs::create_dir(&part).unwrap();
+        for file in ["vendor", "device", "class", "numa_node"] {
+            fs::copy(dir.join(file), part.join(file)).unwrap();
+        }
+        symlink(Path::new("..").join(whole.to_string()), part.join("physfn")).unwrap();
+        symlink(&part, list.join(&name)).unwrap();
+    }
+    assert_eq!(made(), before);
+    let parts = |tree: &Tree| tree.functions().iter().filter(|f| f.is_part).count();
+    assert_eq!(parts(&sysfs.tree().unwrap()), 7);
+    // The whole is hidden: each of its parts counts, as a function of its own.
+    fs::remove_file(list.join(whole.to_string())).unwrap();
+    let tree = sysfs.tree().unwrap();
+    let gpus = tree
+        .functions()
+        .iter()
+        .filter(|f| Accelerators::NVIDIA.contain(f));
+    assert_eq!((parts(&tree), gpus.count()), (0, 8 - 1 + 7));
+    // What is no link to a function says nothing.
+    let odd = list.join("0000:10:1c.1").join("physfn");
+    for target in ["../nowhere", "/", "..", "../0000:10:1c.9"] {
+        fs::remove_file(&odd).unwrap();
+        symlink(target, &odd).unwrap();
+        assert_eq!(parts(&sysfs.tree().unwrap()), 0, "{target}");
+    }
+}

@@ -67,10 +67,22 @@ impl Sysfs {
             .unwrap_or(0);
         function.vendor = small("vendor").unwrap_or(0);
         function.device = small("device").unwrap_or(0);
+        function.is_part = self.shows_the_whole_of(&dir);
         // -1 is no node.
         function.numa = line(&dir, "numa_node").parse().ok();
         function.link = Link::parse(&line(&dir, "max_link_speed"), &line(&dir, "max_link_width"));
         Some(function)
+    }
+
+    /// Whether the function in `dir` is a virtual one of another that is listed too.
+    fn shows_the_whole_of(&self, dir: &Path) -> bool {
+        let link = fs::read_link(dir.join("physfn"));
+        let name = link
+            .ok()
+            .and_then(|link| Some(link.file_name()?.to_owned()));
+        let address = name.and_then(|name| name.to_str()?.parse::<PciAddress>().ok());
+        let listed = self.root.join("sys/bus/pci/devices");
+        address.is_some_and(|of| fs::symlink_metadata(listed.join(of.to_string())).is_ok())
     }
 
     /// NUMA node to package, by the first processor of each node.
