@@ -55,7 +55,9 @@ static void fails(struct net *net, int argc, char **argv)
         CHECK(PICK(net, init)(counting) != 0, "init succeeded");
         check_warning(argc, argv);
         EXPECT(4, PICK(net, devices)(&count));
-        warnings = 0; /* of that call */
+        CHECK(warnings == 1 && strstr(last_warning, "OFI-E0108"), "%d warnings, the last: %s", warnings,
+              last_warning);
+        warnings = 0;
     }
 }
 

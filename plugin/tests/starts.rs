@@ -243,6 +243,28 @@ const ODD: &[Start<'_>] = &[
         ends: "unusable",
         texts: &["OFI-E0501", "FI_ENOMEM", "memlock"],
     },
+    // A queue that the provider does not make, and no way to the memory of the instance's GPUs: known with the
+    // first endpoint.
+    Start {
+        provider: "efa",
+        settings: &[RDMA, ("OFI_NCCL_CQ_SIZE", "100000000")],
+        ends: "unusable",
+        texts: &[
+            "OFI-E0110",
+            "100000000 entries",
+            "OFI_NCCL_CQ_SIZE: lower it",
+        ],
+    },
+    Start {
+        provider: "efa",
+        settings: &[
+            ("EFA_EMU_SHAPE", "p4d"),
+            ("EFA_EMU_LACKS", "hmem"),
+            ("OFI_NCCL_FORCE_PRODUCT_NAME", "p4d.24xlarge"),
+        ],
+        ends: "unusable",
+        texts: &["OFI-E0120", "p4d.24xlarge"],
+    },
     // What a job can run with is a warning, and one.
     Start {
         provider: "tcp",
@@ -461,27 +483,4 @@ pub(crate) fn old_libfabric(plugin: &Path) {
         texts: &["OFI-E0105", "libfabric is 1.", "EFA needs 1.22"],
     };
     run(plugin, &start);
-}
-
-/// Calls that fail say why, once each: with one table and with another.
-pub(crate) fn calls(plugin: &Path, versions: [&str; 2]) {
-    let plugins = [plugin.into()];
-    for protocol in ["RDMA", "SENDRECV"] {
-        let settings = [("OFI_NCCL_PROTOCOL", protocol)];
-        for (version, what) in versions.into_iter().zip(["devices", "regions"]) {
-            harness::run(&plugins, "told", &[version, what], &settings);
-        }
-        let on = |provider: &str, what: &str, more: (&str, &str)| {
-            let arguments = [versions[0], what];
-            harness::run_on(provider, (&plugins, "told", &arguments), |command| {
-                command.envs(settings).env(more.0, more.1);
-            });
-        };
-        on("shm", "keys", ("OFI_NCCL_MR_KEY_SIZE", "1"));
-        on(
-            "efa",
-            "refused",
-            ("EFA_EMU_PLAN", "mr-error errno=ENOMEM size=2M.."),
-        );
-    }
 }

@@ -11,7 +11,7 @@ use crate::error::{Code, NetError};
 use crate::locked::Locked;
 use crate::log::Log;
 use crate::lost::Lost;
-use crate::open::{Opened, Rail, open_rail};
+use crate::open::{Opened, Rail, not_opened, open_rail};
 use crate::pace::Pace;
 use crate::pages::page_bytes;
 use crate::progress::{BATCH_DEFAULT, BATCH_MAX, Core};
@@ -87,7 +87,8 @@ impl Domain {
         for (rail, info) in rails.iter().enumerate() {
             let with_control = rail == 0 || config.rr_ctrl_msg;
             let rail_opened = open_rail(info, config, with_control);
-            opened.push(rail_opened.map_err(|e| e.context(format!("{label} rail {rail}")))?);
+            let failed = |error| not_opened(error).context(format!("{label} rail {rail}"));
+            opened.push(rail_opened.map_err(failed)?);
         }
         let settings = engine_config(config, first, &opened)?;
         let engine = Engine::new(settings)?;

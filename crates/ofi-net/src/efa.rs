@@ -3,6 +3,7 @@
 use crate::config::{Config, Protocol};
 use crate::error::{Code, NetError};
 use crate::gpu::{self, Answers, Reach};
+use crate::open::not_opened;
 use efa_fabric::{
     BoolOption, Domain, Endpoint, EndpointSetup, Fabric, FabricError, Info, SizeOption,
 };
@@ -67,7 +68,7 @@ pub(crate) fn with_endpoint<R>(
     let fabric = Fabric::open(info).map_err(failed)?;
     let domain = Domain::open(&fabric, info).map_err(failed)?;
     let setup = Endpoint::open(&domain, info).map_err(failed)?;
-    ask(&setup)
+    ask(&setup).map_err(|error| not_opened(error).context(info.domain_name().to_owned()))
 }
 
 /// Sets the options of an endpoint that is not enabled yet, and checks what the protocol builds on

@@ -100,8 +100,16 @@ pub(crate) fn open_rail(
 
 /// A queue that the provider does not make is as often as not one that is too deep.
 pub(crate) fn queue_refused(error: FabricError, depth: usize) -> NetError {
-    let context = format!("a completion queue of {depth} entries (OFI_NCCL_CQ_SIZE)");
+    let context = format!("a completion queue of {depth} entries (OFI_NCCL_CQ_SIZE: lower it)");
     NetError::from(error).context(context)
+}
+
+/// Any call that failed while a device was being opened is told as that, with what can be wrong with a device.
+pub(crate) fn not_opened(error: NetError) -> NetError {
+    match error.code() {
+        Code::Fabric => NetError::new(Code::DeviceOpen, error.what()).with_errno(error.errno()),
+        _ => error,
+    }
 }
 
 /// What this crate cannot work with, said before anything else fails because of it.

@@ -8,6 +8,8 @@
 
 use std::path::PathBuf;
 
+#[path = "../../tests/calls.rs"]
+mod calls;
 #[path = "../../tests/devices.rs"]
 mod devices;
 #[path = "../../tests/harness.rs"]
@@ -166,7 +168,7 @@ fn the_file_for_nccl_has_the_nics_of_the_properties_and_numbers_tell_hosts_apart
 
 #[test]
 fn a_call_that_fails_is_one_warning_with_cause_and_cure() {
-    starts::calls(&plugin(), ["12", "6"]);
+    calls::told(&plugin(), ["12", "6"]);
 }
 
 #[test]

@@ -7,6 +7,8 @@
 
 use std::path::PathBuf;
 
+#[path = "../../tests/calls.rs"]
+mod calls;
 #[path = "../../tests/devices.rs"]
 mod devices;
 #[path = "../../tests/harness.rs"]
@@ -197,7 +199,7 @@ fn without_libfabric_init_fails_with_one_warning() {
 
 #[test]
 fn a_call_that_fails_is_one_warning_with_cause_and_cure() {
-    starts::calls(&plugin(), ["6", "4"]);
+    calls::told(&plugin(), ["6", "4"]);
 }
 
 #[test]

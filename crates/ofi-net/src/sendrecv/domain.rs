@@ -12,7 +12,7 @@ use crate::error::{Code, NetError};
 use crate::gpu::Reach;
 use crate::locked::Locked;
 use crate::lost::Lost;
-use crate::open::{own_address, queue_refused};
+use crate::open::{not_opened, own_address, queue_refused};
 use crate::pace::Pace;
 use crate::pages::page_bytes;
 use crate::peers::Peers;
@@ -72,7 +72,8 @@ impl Domain {
     ) -> Result<Self, NetError> {
         let (label, log) = (dmabufs.label.clone(), Arc::clone(&dmabufs.log));
         let opened = open_core(info, config, dmabufs);
-        let (mut core, registrar) = opened.map_err(|error| error.context(label.clone()))?;
+        let (mut core, registrar) =
+            opened.map_err(|error| not_opened(error).context(label.clone()))?;
         core.watch = Arc::clone(watch);
         // Flushes read it through our own address.
         let access = match core.reads {

@@ -197,6 +197,9 @@ fn judge(lived: &Lived, strike: Strike, effect: Effect) -> Vec<String> {
     let told = lived.told();
     let uncoded = lived.errors.iter().map(ToString::to_string);
     let mut wrong: Vec<String> = uncoded.filter(|text| !text.contains("OFI-E")).collect();
+    // Of a call alone, with no cause and no cure but libfabric's own log.
+    let bare = told.iter().filter(|text| text.contains("OFI-E0701"));
+    wrong.extend(bare.map(|text| format!("it has no cause: {text}")));
     match effect {
         // The endpoint that is tried at init says what it was told, and tries no other name.
         Effect::None if strike.phase == Some("init") => {}
