@@ -115,9 +115,13 @@ fn of_code(failure: &Failure) -> Vec<String> {
     let near = nearer(&failure.what);
     let near = near.filter(|(_, likely)| !likely.is_empty());
     let near = near.map(|(what, likely)| format!("{what}: {likely}"));
-    let likely = info.likely.iter().map(|likely| (*likely).to_owned());
-    let fix = (!info.fix.is_empty()).then(|| format!("what to do: {}", info.fix));
-    let all = near.into_iter().chain(likely).chain(fix);
+    let likely = info.likely.iter().enumerate();
+    // What to do stands in the table once for all of them.
+    let likely = likely.map(|(nth, likely)| match nth {
+        0 => format!("{likely}; do: {}", info.fix),
+        _ => (*likely).to_owned(),
+    });
+    let all = near.into_iter().chain(likely);
     all.map(|text| format!("{at}{text} [{code}]")).collect()
 }
 
