@@ -57,16 +57,27 @@ impl Topology {
             tell(remark, nics, log);
         }
         tell_idle(&grouping, nics, log);
-        let host = properties::host_hash(&config.fs_root);
-        let nccl_file = nccl_xml::file(&tree, (&described, &grouping), config.group_by, host);
-        if nccl_file.is_none() && has_several(&grouping) {
-            info(log, Subsys::Init, || NO_FILE.to_owned());
-        }
+        let nccl_file = nccl_file(config, (&described, &grouping), &tree, log);
         Ok(Self {
             grouping,
             nccl_file,
         })
     }
+}
+
+/// What NCCL is told of devices that have several NICs; where nothing can be, that is said.
+fn nccl_file(
+    config: &Config,
+    (nics, grouping): (&[ofi_topo::Nic], &Grouping),
+    tree: &Tree,
+    log: &dyn Log,
+) -> Option<String> {
+    let host = properties::host_hash(&config.fs_root);
+    let file = nccl_xml::file(tree, (nics, grouping), config.group_by, host);
+    if file.is_none() && has_several(grouping) {
+        info(log, Subsys::Init, || NO_FILE.to_owned());
+    }
+    file
 }
 
 /// The devices that the settings make of these NICs in this tree; NICs without a place are joined where
@@ -142,6 +153,7 @@ fn tree(config: &Config, nics: &[Nic], log: &dyn Log) -> Arc<Tree> {
     }
     match Sysfs::new(&config.fs_root).tree() {
         Ok(tree) => {
+            tell_left_out(&tree, log);
             let tree = Arc::new(tree);
             trees.push((config.fs_root.clone(), Arc::clone(&tree)));
             tree
@@ -153,6 +165,20 @@ fn tree(config: &Config, nics: &[Nic], log: &dyn Log) -> Arc<Tree> {
             Arc::default()
         }
     }
+}
+
+/// What sysfs lists and the tree lacks: a NIC or an accelerator among them is missed.
+fn tell_left_out(tree: &Tree, log: &dyn Log) {
+    let unplaced = tree.unplaced().iter().map(ToString::to_string);
+    let left: Vec<String> = unplaced.chain(tree.unread().iter().cloned()).collect();
+    let Some(first) = left.first() else { return };
+    info(log, Subsys::Init, || {
+        format!(
+            "sysfs lists {} PCI functions without a place below its root or with a name that is no address; \
+             they are left out: {first:?} first",
+            left.len()
+        )
+    });
 }
 
 fn describe((index, nic): (usize, &Nic)) -> ofi_topo::Nic {
@@ -245,4 +271,89 @@ fn tell_idle(grouping: &Grouping, nics: &[Nic], log: &dyn Log) {
             names.join(", ")
         )
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NO_FILE, grouped, nccl_file, tell_left_out};
+    use crate::config::Config;
+    use crate::log::{Level, Line, Log};
+    use crate::params::Flavour;
+    use ofi_topo::shape::Shape;
+    use ofi_topo::{Nic, Sysfs, Tree};
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Kept(Mutex<Vec<(Level, String)>>);
+
+    impl Log for Kept {
+        fn enabled(&self, level: Level) -> bool {
+            level != Level::Trace
+        }
+
+        fn log(&self, line: &Line) {
+            let line = (line.level(), line.text().to_owned());
+            self.0.lock().unwrap().push(line);
+        }
+    }
+
+    /// Whether there is a file, and what is said.
+    fn told(forced: u8, nics: &[Nic], tree: &Tree) -> (bool, Vec<(Level, String)>) {
+        let config = Config {
+            force_num_rails: Some(forced),
+            ..Config::new(Flavour::Nccl)
+        };
+        let grouping = grouped(&config, (nics, tree), |index| {
+            nics[index].pci.is_none().then_some(1)
+        });
+        let log = Kept::default();
+        let file = nccl_file(&config, (nics, &grouping.unwrap()), tree, &log);
+        (file.is_some(), log.0.into_inner().unwrap())
+    }
+
+    /// Devices of several NICs of which none has a place: that NCCL takes each for its first NIC is said, and
+    /// not as a warning: nothing can be done about it, and the job is only slower.
+    #[test]
+    fn where_no_leader_has_a_place_it_is_said_that_there_is_no_file() {
+        let p5 = Shape::by_name("p5").unwrap();
+        let said = vec![(Level::Info, NO_FILE.to_owned())];
+        let nowhere: Vec<Nic> = (0..4).map(|i| Nic::new(i, format!("eth{i}"))).collect();
+        for tree in [&p5.tree, &Tree::default()] {
+            assert_eq!(told(2, &nowhere, tree), (false, said.clone()));
+            // One NIC with several rails is one NIC.
+            assert_eq!(told(2, &nowhere[..1], tree), (false, Vec::new()));
+            assert_eq!(told(0, &nowhere, tree), (false, Vec::new()));
+        }
+        // Where they have one there is a file, and nothing to say.
+        let placed = p5.provider_list();
+        assert_eq!(told(0, &placed, &p5.tree), (true, Vec::new()));
+        // Where nobody shows any, each is a device of its own.
+        assert_eq!(told(0, &placed, &Tree::default()), (false, Vec::new()));
+    }
+
+    #[test]
+    fn what_sysfs_lists_and_does_not_show_is_one_line() {
+        let root = tempfile::tempdir().unwrap();
+        Shape::by_name("p4d")
+            .unwrap()
+            .write_sysfs(root.path())
+            .unwrap();
+        let log = Kept::default();
+        let read = || Sysfs::new(root.path()).tree().unwrap();
+        tell_left_out(&read(), &log);
+        assert!(log.0.lock().unwrap().is_empty());
+        let list = root.path().join("sys/bus/pci/devices");
+        for name in ["0000:fe:00.0", "nonsense"] {
+            std::os::unix::fs::symlink("../nowhere", list.join(name)).unwrap();
+        }
+        tell_left_out(&read(), &log);
+        let lines = log.0.into_inner().unwrap();
+        let [(Level::Info, line)] = &lines[..] else {
+            panic!("{lines:?}");
+        };
+        assert!(
+            line.starts_with("sysfs lists 2 PCI functions ")
+                && line.ends_with("\"0000:fe:00.0\" first")
+        );
+    }
 }

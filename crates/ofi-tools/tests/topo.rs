@@ -180,6 +180,20 @@ fn what_a_source_does_not_say_is_noted() {
         "{note}"
     );
     assert!(said(&ran).contains("note: devices have 3 to 4 rails"));
+    // An entry that leads out of the root, as in a copy of a host that is not whole, and one of another name.
+    let list = root.join("sys/bus/pci/devices");
+    for (name, says) in [
+        (
+            "0000:fe:00.0",
+            "0000:fe:00.0 is listed, and its link leads to no such function",
+        ),
+        ("0000:zz:00.0", "\"0000:zz:00.0\" is no PCI address: "),
+    ] {
+        std::os::unix::fs::symlink("/nowhere", list.join(name)).unwrap();
+        let note = noted(&topo(&["groups"], &[("--root", &root)]));
+        assert!(note.contains(says) && note.lines().count() == 1, "{note}");
+        fs::remove_file(list.join(name)).unwrap();
+    }
     // An accelerator less, and no tree at all.
     let mut functions = shape.tree.functions().iter();
     let gpu = functions.find(|f| f.vendor == 0x10de).unwrap();
@@ -199,6 +213,37 @@ fn what_a_source_does_not_say_is_noted() {
         groups.starts_with("no devices: sysfs below ") && groups.contains("--nic"),
         "{groups}"
     );
+}
+
+/// Virtual functions look like accelerators in a dump of hwloc: the numbers that it gives may be those of no
+/// plugin, and that is said. Cards with functions of other kinds have none.
+#[test]
+fn accelerators_that_may_be_virtual_functions_are_noted() {
+    let shape = Shape::by_name("p4d").unwrap();
+    let sources = Sources::of(&shape);
+    let dump = sources.path("dump.xml");
+    let text = fs::read_to_string(&dump).unwrap();
+    let gpu = "pci_busid=\"0000:10:1c.0\"";
+    let whole = text.lines().find(|line| line.contains(gpu)).unwrap();
+    let with = |class: &str| {
+        let parts = (1..=3).map(|function| {
+            let part = whole.replace("0000:10:1c.0", &format!("0000:10:1c.{function}"));
+            let part = part.replace("pci_type=\"0302 ", &format!("pci_type=\"{class} "));
+            format!("{part}\n</object>\n")
+        });
+        let all = parts.collect::<String>() + whole;
+        let file = sources.path(&format!("{class}.xml"));
+        fs::write(&file, text.replacen(whole, &all, 1)).unwrap();
+        noted(&topo(&["groups"], &[("--from", &file)]))
+    };
+    let note = with("0302");
+    let says = "0000:10:1c.1 and 2 more may be virtual functions of the accelerator before them";
+    assert!(note.contains(says), "{note}");
+    // Sound, USB: the other functions of a card.
+    for class in ["0403", "0c03"] {
+        let note = with(class);
+        assert!(!note.contains("virtual"), "{note}");
+    }
 }
 
 #[test]

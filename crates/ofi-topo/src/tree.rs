@@ -98,14 +98,14 @@ pub struct Tree {
     roots: BTreeMap<(u32, u8), Option<u32>>,
     /// Addresses that came more than once.
     repeated: Vec<PciAddress>,
-    /// What a file has where an address should be: some of it.
+    /// What the source has where an address should be: some of it.
     unread: Vec<String>,
+    /// Addresses that sysfs lists without a place below its root.
+    unplaced: Vec<PciAddress>,
 }
 
 /// Of what cannot be read so many are kept, of so many characters.
-#[cfg(any(feature = "hwloc-xml", feature = "nccl-xml"))]
 const UNREAD_MAX: usize = 16;
-#[cfg(any(feature = "hwloc-xml", feature = "nccl-xml"))]
 const UNREAD_CHARS: usize = 64;
 
 impl Tree {
@@ -149,11 +149,11 @@ impl Tree {
             roots,
             repeated,
             unread: Vec::new(),
+            unplaced: Vec::new(),
         }
     }
 
-    /// The same, from a file that has these texts in place of addresses.
-    #[cfg(any(feature = "hwloc-xml", feature = "nccl-xml"))]
+    /// The same, from a source that has these texts in place of addresses.
     pub(crate) fn with_unread(mut self, texts: impl Iterator<Item = impl AsRef<str>>) -> Self {
         let short = |text: &str| text.chars().take(UNREAD_CHARS).collect();
         let some = texts.take(UNREAD_MAX);
@@ -161,11 +161,25 @@ impl Tree {
         self
     }
 
-    /// What the file that this was read from has where the address of a PCI function should be, the first 16
-    /// of it; empty text where there is nothing. Those functions were left out.
+    /// The same, from a source that lists these functions and does not show where they are.
+    pub(crate) fn with_unplaced(mut self, mut addresses: Vec<PciAddress>) -> Self {
+        addresses.sort_unstable();
+        self.unplaced = addresses;
+        self
+    }
+
+    /// What the source that this was read from (a file, the list of sysfs) has where the address of a PCI
+    /// function should be, the first 16 of it; empty text where there is nothing. Those functions were left out.
     #[must_use]
     pub fn unread(&self) -> &[String] {
         &self.unread
+    }
+
+    /// Addresses that sysfs lists, in order, and whose entry is no place below its root: it leads out of the
+    /// root (a copy of a host that is not whole), to nothing, or to another function. They were left out.
+    #[must_use]
+    pub fn unplaced(&self) -> &[PciAddress] {
+        &self.unplaced
     }
 
     /// Addresses that several functions were said to have, in order: all but the first of each were left out.

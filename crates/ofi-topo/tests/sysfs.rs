@@ -189,3 +189,35 @@ fn pipes_loops_and_what_leads_out_say_nothing() {
     assert_eq!(tree.functions().len(), 1, "{tree:?}");
     assert_eq!(tree.functions()[0].class, 0);
 }
+
+/// What a list shows and a tree cannot have is kept by name: a copy of a host that is not whole looks like a
+/// host that lacks devices.
+#[test]
+fn functions_without_a_place_and_names_that_are_no_address_are_kept() {
+    let root = host();
+    let outside = tempfile::tempdir().unwrap();
+    fs::create_dir_all(outside.path().join("pci0000:b0/0000:b0:00.0")).unwrap();
+    let devices = root.path().join("sys/bus/pci/devices");
+    fs::create_dir_all(&devices).unwrap();
+    let real = "../../../devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0";
+    let long = "x".repeat(200);
+    for (name, target) in [
+        ("0000:a1:00.0", Path::new(real)),
+        ("0000:c0:00.0", Path::new(real)),
+        (
+            "0000:b0:00.0",
+            &outside.path().join("pci0000:b0/0000:b0:00.0"),
+        ),
+        ("0000:00:1f.0", Path::new("../../../devices/nowhere")),
+        ("0000:zz:00.0", Path::new(real)),
+        (long.as_str(), Path::new(real)),
+    ] {
+        symlink(target, devices.join(name)).unwrap();
+    }
+    let tree = Sysfs::new(root.path()).tree().unwrap();
+    let here: Vec<PciAddress> = tree.functions().iter().map(|f| f.address).collect();
+    assert_eq!(here, [address("0000:a1:00.0")]);
+    let unplaced = ["0000:00:1f.0", "0000:b0:00.0", "0000:c0:00.0"].map(address);
+    assert_eq!(tree.unplaced(), unplaced);
+    assert_eq!(tree.unread(), ["0000:zz:00.0", &long[..64]]);
+}

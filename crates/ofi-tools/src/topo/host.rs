@@ -1,6 +1,7 @@
 //! A host's PCI functions and NICs, from wherever they can be read.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -118,6 +119,12 @@ fn notes(from: &From, tree: &Tree) -> Vec<String> {
             format!("{text:?} is no PCI address: the function that has it is left out")
         }),
     );
+    let unplaced = tree.unplaced().iter();
+    notes.extend(unplaced.map(|address| {
+        format!(
+            "{address} is listed, and its link leads to no such function below the root: it is left out"
+        )
+    }));
     match from {
         From::Root(root) if functions.is_empty() => {
             notes.push(format!(
@@ -131,9 +138,35 @@ fn notes(from: &From, tree: &Tree) -> Vec<String> {
             let says = "it tells of no link's speed and width, as dumps of hwloc do: `emit` takes the defaults";
             let note = (!functions.is_empty() && is_silent).then(|| says.to_owned());
             notes.extend(note);
+            notes.extend(perhaps_virtual(functions));
         }
     }
     notes
+}
+
+/// Accelerators that may be virtual functions of another, which these sources do not say: no card has two of
+/// them under one device number, while those of virtual machines begin behind the card's own.
+fn perhaps_virtual(functions: &[PciFunction]) -> Option<String> {
+    let device = |f: &PciFunction| (f.address.domain(), f.address.bus(), f.address.device());
+    let accelerators = functions.iter().filter(|f| Accelerators::ANY.contain(f));
+    let mut wholes = BTreeMap::new();
+    let parts = accelerators.filter(|f| match wholes.entry((device(f), f.vendor)) {
+        Entry::Vacant(free) => {
+            free.insert(f.address);
+            false
+        }
+        Entry::Occupied(_) => true,
+    });
+    let parts: Vec<String> = parts.map(|f| f.address.to_string()).collect();
+    let first = parts.first()?;
+    Some(format!(
+        "{first}{} may be virtual functions of the accelerator before them, which this source does not \
+         tell and sysfs does: they count as accelerators here",
+        match parts.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        }
+    ))
 }
 
 /// Fewer accelerators than the instance type has: the plugins make other devices than elsewhere.

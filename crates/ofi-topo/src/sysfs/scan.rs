@@ -14,7 +14,8 @@ const FUNCTIONS_MAX: usize = 65_536;
 impl Sysfs {
     /// Every PCI function of the host that sysfs shows. A host, or a container, that shows none has an
     /// empty tree, which is no error; what is not told of a function stays unknown. A function whose
-    /// entry leads out of the root is left out.
+    /// entry leads out of the root is left out ([`Tree::unplaced`]), and so is a name that is no address
+    /// ([`Tree::unread`]).
     ///
     /// # Errors
     /// [`TopoError::Sysfs`] when the directory is there and cannot be read.
@@ -34,13 +35,24 @@ impl Sysfs {
             Err(error) => return Err(failed(error)),
         };
         let mut functions = Vec::new();
+        let (mut unread, mut unplaced) = (Vec::new(), Vec::new());
         for entry in entries.take(FUNCTIONS_MAX) {
             let entry = entry.map_err(failed)?;
             let name = entry.file_name();
-            let address = name.to_str().and_then(|name| name.parse().ok());
-            functions.extend(address.and_then(|address| self.function(address, &entry.path())));
+            let name = name.to_string_lossy();
+            let Ok(address) = name.parse() else {
+                unread.push(name.into_owned());
+                continue;
+            };
+            match self.function(address, &entry.path()) {
+                Some(function) => functions.push(function),
+                None => unplaced.push(address),
+            }
         }
-        Ok(Tree::new(functions, self.packages()))
+        // The order of a directory is nobody's.
+        unread.sort_unstable();
+        let tree = Tree::new(functions, self.packages());
+        Ok(tree.with_unread(unread.iter()).with_unplaced(unplaced))
     }
 
     fn function(&self, address: PciAddress, link: &Path) -> Option<PciFunction> {
