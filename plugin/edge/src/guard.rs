@@ -31,10 +31,24 @@ pub fn guard(call: &'static str, body: impl FnOnce() -> Result<(), Fail>) -> c_i
         probe::panic_if_armed();
         body()
     }));
-    match result {
+    let result = match result {
         Ok(Ok(())) => abi::SUCCESS,
         Ok(Err(fail)) => failed(call, &fail),
         Err(payload) => panicked(call, payload),
+    };
+    if !is_nested() {
+        tell_refused(call);
+    }
+    result
+}
+
+/// Of what the logger was refused while `call` ran: one warning, now that nothing is being written. What the
+/// logger is refused while this one is written is not told of again.
+fn tell_refused(call: &'static str) {
+    if let Some(refused) = REFUSED.with(Cell::get) {
+        let what = format!("called by the logger, from inside {call}");
+        report(refused, &NetError::new(Code::Nested, what));
+        REFUSED.with(|last| last.set(None));
     }
 }
 
@@ -119,6 +133,14 @@ thread_local! {
     // Const and without a destructor: nothing to run at thread exit, so that the library can be
     // unloaded while threads that called it live on.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// What the logger called last and must not, while the outermost call runs.
+    static REFUSED: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// A call was refused because it came from the logger: told of when the outermost call ends, for the logger
+/// would call again if it were written now.
+pub(crate) fn refused(call: &'static str) {
+    REFUSED.with(|last| last.set(Some(call)));
 }
 
 /// Whether the entry point that runs was called by another one, through the caller's logger.

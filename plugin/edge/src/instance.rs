@@ -245,7 +245,7 @@ fn set_log(logger: Option<CLogger>) {
 
 /// What init and fini look at before they wait for anything: a fork inherits locks that nobody will
 /// release, and a logger must not end what is writing to it.
-pub(crate) fn refuse_change(call: &str) -> Result<(), Fail> {
+pub(crate) fn refuse_change(call: &'static str) -> Result<(), Fail> {
     refuse_fork()?;
     refuse_nested(call)
 }
@@ -265,10 +265,11 @@ fn refuse_fork() -> Result<(), NetError> {
 }
 
 /// The caller's logger may call us, but not to begin or end what is writing to it.
-fn refuse_nested(call: &str) -> Result<(), Fail> {
+fn refuse_nested(call: &'static str) -> Result<(), Fail> {
     if guard::is_nested() {
         let what = format!("{call} from inside another call, by the logger");
-        // Not written to the logger: it would call again.
+        // Not written to the logger now: it would call again.
+        guard::refused(call);
         return Err(Fail::fixed(abi::SYSTEM_ERROR, Code::Nested, what).quiet());
     }
     Ok(())

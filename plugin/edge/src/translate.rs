@@ -11,7 +11,8 @@ use crate::abi::NcclResult;
 pub struct Fail {
     pub(crate) result: NcclResult,
     pub(crate) error: NetError,
-    /// Neither logged nor a reason to abort: close after fini (protocol 2a.1).
+    /// Neither logged by the call nor a reason to abort: close after fini (protocol 2a.1), and what the logger
+    /// is refused.
     pub(crate) quiet: bool,
 }
 
