@@ -74,7 +74,10 @@ impl From<Failure> for NetError {
 /// Code, errno (0: the code's own) and a sentence where the numbers are known.
 fn classify(why: Why) -> (Code, i32, Option<String>) {
     match why {
-        Why::Operation { cause, .. } => (Code::Operation, cause.errno, hints::of_cause(cause)),
+        Why::Operation { op, cause, .. } => {
+            let hint = hints::of_operation(op, cause);
+            (Code::Operation, cause.errno, hint)
+        }
         Why::Unreachable { cause, .. } => (Code::Unreachable, 0, hints::of_cause(cause)),
         Why::Mismatch { what, .. } => (Code::Mismatch, 0, Some(variable_of(what).to_owned())),
         Why::Protocol(_) => (Code::PeerProtocol, 0, None),
@@ -192,6 +195,42 @@ mod tests {
         );
         assert!(line.contains("(FI_ENOTCONN (107)"), "{line}");
         assert!(line.contains("queue pair is gone"), "{line}");
+    }
+
+    /// Nobody is there: dead, or never of our kind. After the first message it is the former.
+    #[test]
+    fn a_connection_message_to_nobody_names_fabric_and_protocol_beside_the_dead_peer() {
+        let line = |op, errno, provider_errno| {
+            let cause = Cause {
+                errno,
+                provider_errno,
+            };
+            let lane = Lane::data(0);
+            failed(Why::Operation { op, lane, cause }).to_string()
+        };
+        const WORDS: &str = "of another fabric (efa, efa-direct) or protocol (OFI_NCCL_PROTOCOL)";
+        for (errno, number) in [
+            (107, 9),
+            (107, 14),
+            (103, 13),
+            (103, 4126),
+            (113, 15),
+            (111, 111),
+            (104, 4),
+        ] {
+            let conn = line(OpKind::Conn, errno, number);
+            assert!(
+                conn.contains(WORDS) && conn.contains("the peer process died"),
+                "{conn}"
+            );
+            let write = line(OpKind::Write, errno, number);
+            assert!(!write.contains(WORDS), "{write}");
+        }
+        // What this host lacks has to do with no peer.
+        for (errno, number) in [(12, 12), (5, 4112), (125, 1), (22, 5)] {
+            let conn = line(OpKind::Conn, errno, number);
+            assert!(!conn.contains(WORDS), "{conn}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What pairs of error numbers are known to mean: libfabric's, and the provider's own behind it.
 
 use efa_fabric::Errno;
-use ofi_rdma::Cause;
+use ofi_rdma::{Cause, OpKind};
 
 use super::efa::efa_status;
 
@@ -19,6 +19,25 @@ const EREMOTEIO: i32 = libc::EREMOTEIO;
 
 const FI_ETRUNC: i32 = Errno::ETRUNC.code();
 const FI_ENORX: i32 = Errno::ENORX.code();
+
+/// Beside a peer that died, when a connection is only being made: fabrics of one provider do not reach each
+/// other's endpoints, and what they answer is that there is none.
+const OTHER_KIND: &str =
+    "or the peer's endpoint is of another fabric (efa, efa-direct) or protocol (OFI_NCCL_PROTOCOL)";
+
+/// A sentence for an operation that failed with a pair of numbers; `None` where nothing is known.
+pub(super) fn of_operation(op: OpKind, cause: Cause) -> Option<String> {
+    let known = of_cause(cause);
+    let is_nobody = matches!(
+        cause.errno,
+        ENOTCONN | ECONNABORTED | EHOSTUNREACH | libc::ECONNREFUSED | libc::ECONNRESET
+    );
+    if op != OpKind::Conn || !is_nobody {
+        return known;
+    }
+    let notes: Vec<String> = known.into_iter().chain([OTHER_KIND.to_owned()]).collect();
+    Some(notes.join("; "))
+}
 
 /// A sentence for a pair of numbers that is known; `None` for all others.
 pub(super) fn of_cause(cause: Cause) -> Option<String> {
