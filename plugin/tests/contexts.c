@@ -37,6 +37,16 @@ static void *live(void *argument)
     return NULL;
 }
 
+/* Exactly one warning, with the code, what is wrong by name and what to do. */
+static void told(const char *call, const char *what)
+{
+    const char *parts[] = {"OFI-E0320", call, what, "; likely: finalize took it before", "; do: "};
+    CHECK(warnings == 1, "%s: %d warnings, the last: %s", call, warnings, last_warning);
+    for (int i = 0; i < 5; i++)
+        CHECK(strstr(last_warning, parts[i]), "%s: no \"%s\" in: %s", call, parts[i], last_warning);
+    warnings = 0;
+}
+
 /* In one thread: who is first and last does not matter. */
 static void in_turn(void)
 {
@@ -54,10 +64,16 @@ static void in_turn(void)
     EXPECT(2, PICK(&older, init)(logger));
     CHECK(dlclose(older.library) == 0, "%s", dlerror());
     gone = net[0].ctx;
+    char word[40];
+    snprintf(word, sizeof word, "context 0x%zx", (size_t)gone);
     EXPECT(0, net_end(&net[0]));
-    EXPECT(4, net_end(&net[0]));
+    warnings = 0;
+    EXPECT(4, net[0].v11->finalize(gone));
+    told("finalize: ", word);
     EXPECT(4, net[0].v11->listen(gone, 0, handle, &comm));
+    told("listen: ", word);
     EXPECT(4, net[0].v11->connect(gone, 0, handle, &comm, NULL));
+    told("connect: ", word);
     check_health(&net[1]);
     EXPECT(0, net_end(&net[2]));
     check_health(&net[1]);

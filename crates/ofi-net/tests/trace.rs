@@ -197,3 +197,46 @@ fn a_trace_that_cannot_be_written_is_a_warning_and_the_job_runs() {
     let name = "a_trace_that_cannot_be_written_is_a_warning_and_the_job_runs";
     common::on_each_provider(name, not_writable);
 }
+
+/// What a trace may take is used up: one warning with the file and the bound, whatever goes on after.
+fn full() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut small = traced(dir.path(), "a");
+    small.trace.as_mut().unwrap().bytes_max = 2000;
+    let side = Side::new(small);
+    let (send, recv) = connect(&side.net, &side.net);
+    let mut source = Buffer::new(&side.net, send, pattern(1, 5000));
+    let mut sink = Buffer::new(&side.net, recv, vec![0; 5000]);
+    for _ in 0..50 {
+        let sent = isend(&side.net, send, &mut source, 0, 5000);
+        let received = irecv(&side.net, recv, &mut sink, 0, 5000);
+        assert_eq!(finish(&side.net, sent, &side.net, received), (5000, 5000));
+    }
+    let warnings = side.log.at(Level::Warn);
+    let [line] = &warnings[..] else {
+        panic!("{} warnings: {warnings:?}", warnings.len());
+    };
+    let file = dir.path().join(format!("a-{}", std::process::id()));
+    for part in [
+        "OFI-W0208",
+        &file.display().to_string(),
+        "; likely: ",
+        "OFI_NCCL_TRACE_MAX, or",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert!(matches!(
+        records(&std::fs::read(&file).unwrap())
+            .last()
+            .unwrap()
+            .record,
+        Record::Full
+    ));
+    source.free(&side.net, send);
+    sink.free(&side.net, recv);
+}
+
+#[test]
+fn a_full_trace_is_one_warning_and_the_job_runs() {
+    in_one_process("a_full_trace_is_one_warning_and_the_job_runs", full);
+}

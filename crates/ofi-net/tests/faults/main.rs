@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "test code")]
 
 mod binding;
+mod classes;
 #[path = "../common/mod.rs"]
 mod common;
 mod meddling;
