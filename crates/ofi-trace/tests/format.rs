@@ -233,6 +233,7 @@ fn unknown_kinds_are_passed_and_counted() {
     header().encode(&mut bytes);
     let mut unknown = vec![20, 0, 200];
     unknown.resize(20, 0);
+    bytes.extend(&unknown);
     bytes.extend(unknown);
     let record = Record::Done { token: 9 };
     let known = Stamped {
@@ -244,5 +245,46 @@ fn unknown_kinds_are_passed_and_counted() {
     known.encode(&mut bytes);
     let (_, mut reader) = Reader::open(&bytes).unwrap();
     assert_eq!(reader.next(), Some(Ok(known)));
-    assert_eq!((reader.next(), reader.unknown()), (None, 1));
+    assert_eq!((reader.next(), reader.unknown()), (None, 2));
+}
+
+#[test]
+fn every_lane_is_its_rail_and_its_kind() {
+    for rail in 0..128 {
+        let (data, control) = (Lane::data(rail), Lane::control(rail));
+        assert_eq!((data.rail(), data.is_control()), (rail, false));
+        assert_eq!((control.rail(), control.is_control()), (rail, true));
+        // The top bit is not the rail's.
+        assert_eq!(Lane::data(rail | 0x80), data);
+        assert_eq!(Lane::control(rail | 0x80), control);
+    }
+}
+
+#[test]
+fn every_outcome_of_a_post_comes_back() {
+    let failed = Outcome::Failed { errno: 5 };
+    for outcome in [Outcome::Accepted, Outcome::Injected, Outcome::Busy, failed] {
+        let record = Record::Post {
+            op: Op::Write,
+            outcome,
+            token: 1,
+            peer: 2,
+            len: 3,
+            data: 4,
+            remote_addr: 5,
+            remote_key: 6,
+            message: &[],
+        };
+        let mut bytes = Vec::new();
+        header().encode(&mut bytes);
+        let stamped = Stamped {
+            at_ns: 1,
+            domain: 0,
+            lane: Lane::data(0),
+            record,
+        };
+        stamped.encode(&mut bytes);
+        let (_, mut reader) = Reader::open(&bytes).unwrap();
+        assert_eq!(reader.next(), Some(Ok(stamped)));
+    }
 }
