@@ -18,6 +18,7 @@ mod meter;
 
 pub(crate) use self::core::Passes;
 pub(crate) use file::{About, StatsFile};
+pub(crate) use hw::read as hardware;
 pub(crate) use meter::{Counted, Meter, Open};
 
 use ::core::sync::atomic::{AtomicU64, Ordering};

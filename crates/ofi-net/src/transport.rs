@@ -12,7 +12,7 @@
 use crate::config::{Config, Protocol};
 use crate::device::{Device, Devices, Opening};
 use crate::domain::{Domain, Seat};
-use crate::dump;
+use crate::dump::{self, NicsAtStart};
 use crate::error::{Code, NetError};
 use crate::fork::ForkGuard;
 use crate::handle_state::random_u64;
@@ -25,7 +25,7 @@ use crate::protocol::{self, Found};
 use crate::registry::{Registry, stale};
 use crate::sendrecv::SendRecv;
 use crate::startup::Startup;
-use crate::stats::{About, StatsFile, Tally};
+use crate::stats::{self, About, StatsFile, Tally};
 use crate::trace::Tracing;
 use crate::traffic::{Said, TrafficClass};
 use crate::twins::Twins;
@@ -133,25 +133,29 @@ impl Transport {
 
     /// What every state dump says.
     fn facts(&self) -> Facts {
-        let device = |(index, (name, rails)): (usize, (String, Vec<String>))| dump::Device {
-            index,
-            name,
-            rails,
-        };
-        let name = |info: &InfoBuf| format!("{}/{}", info.provider_name(), info.domain_name());
-        let devices: Vec<(String, Vec<String>)> = match &*self.sendrecv {
+        let found: Vec<(String, Vec<&InfoBuf>)> = match &*self.sendrecv {
             Some(other) => other
                 .each()
-                .map(|(properties, info)| (properties.name.clone(), vec![name(info)]))
+                .map(|(properties, info)| (properties.name.clone(), vec![info]))
                 .collect(),
             None => self
                 .devices
                 .iter()
-                .map(|device| {
-                    let rails = device.infos().iter().map(name).collect();
-                    (device.found().name.clone(), rails)
-                })
+                .map(|device| (device.found().name.clone(), device.infos().iter().collect()))
                 .collect(),
+        };
+        let infos = found.iter().flat_map(|(_, infos)| infos);
+        let nics: Vec<&str> = infos.map(|info| stats::nic_name(info)).collect();
+        // For dumps alone.
+        let nics = match self.config.dump {
+            Some(_) => NicsAtStart::read(&self.config.fs_root, &nics),
+            None => NicsAtStart::default(),
+        };
+        let name = |info: &&InfoBuf| format!("{}/{}", info.provider_name(), info.domain_name());
+        let device = |(index, (name_of, infos)): (usize, &(String, Vec<&InfoBuf>))| dump::Device {
+            index,
+            name: name_of.clone(),
+            rails: infos.iter().map(name).collect(),
         };
         let library = Library::get();
         let shown =
@@ -159,7 +163,8 @@ impl Transport {
         Facts {
             libfabric: library.map(shown).unwrap_or_default(),
             protocol: self.protocol().to_string(),
-            devices: devices.into_iter().enumerate().map(device).collect(),
+            devices: found.iter().enumerate().map(device).collect(),
+            nics,
         }
     }
 

@@ -11,7 +11,7 @@
 //! thread, no signal: who makes no call writes no dump, and by that is told from the others.
 
 use crate::config::{Config, DumpConfig};
-use crate::dump::{Device, Domain, Dump, Files, Process, Reason, SCHEMA, TOOL};
+use crate::dump::{Device, Domain, Dump, Files, NicsAtStart, Process, Reason, SCHEMA, TOOL};
 use crate::error::{Code, NetError};
 use crate::log::{self, Log, Subsys};
 use core::fmt;
@@ -44,7 +44,7 @@ pub(crate) mod flag {
 }
 
 /// What a transport says of itself in every dump.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     /// Version and path of libfabric.
     pub(crate) libfabric: String,
@@ -52,6 +52,8 @@ pub(crate) struct Facts {
     pub(crate) protocol: String,
     /// The devices found.
     pub(crate) devices: Vec<Device>,
+    /// What their NICs had counted.
+    pub(crate) nics: NicsAtStart,
 }
 
 /// One transport's.
@@ -257,10 +259,7 @@ impl Dumps {
     ) -> Dump {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let [stall_warn_ms, stall_fail_ms] = self.limits;
-        let (libfabric, protocol, devices) = match facts.cloned() {
-            Some(facts) => (facts.libfabric, facts.protocol, facts.devices),
-            None => Default::default(),
-        };
+        let facts = facts.cloned().unwrap_or_default();
         Dump {
             tool: TOOL.to_owned(),
             schema: SCHEMA,
@@ -270,11 +269,12 @@ impl Dumps {
             answers_ns: state.answered_ns.filter(|_| reason != Reason::Start),
             dir_inode: state.files.inode(),
             process: self.process.clone(),
-            libfabric,
-            protocol,
+            libfabric: facts.libfabric,
+            protocol: facts.protocol,
             stall_warn_ms,
             stall_fail_ms,
-            devices,
+            devices: facts.devices,
+            nics: facts.nics.grown(),
             domains,
         }
     }

@@ -338,3 +338,43 @@ fn the_last_records_of_sendrecv_are_in_a_dump() {
         remembered(Protocol::SendRecv);
     });
 }
+
+/// What a NIC counts itself, in a tree that stands for sysfs.
+fn of_the_nic() {
+    let first = Side::new(common::config(1));
+    let nic = {
+        let info = &first.net.rails(0).unwrap()[0];
+        let name = info.nic().and_then(|nic| nic.name());
+        name.unwrap_or_else(|| info.domain_name()).to_owned()
+    };
+    let root = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let hw = root.path().join("sys/class/infiniband").join(&nic);
+    let hw = hw.join("ports/1/hw_counters");
+    std::fs::create_dir_all(&hw).unwrap();
+    std::fs::write(hw.join("retrans_timeout_events"), "1000\n").unwrap();
+    std::fs::write(hw.join("tx_bytes"), "7\n").unwrap();
+    let config = Config {
+        fs_root: root.path().to_owned(),
+        ..common::config(1)
+    };
+    let side = Side::new(dumping(dir.path(), config));
+    let (listener, _) = listen(&side.net);
+    assert_eq!(dump_for(dir.path(), Reason::Start).nics, []);
+    std::fs::write(hw.join("retrans_timeout_events"), "1017\n").unwrap();
+    let asked = ask(dir.path());
+    let told = until("an answer", || {
+        assert_eq!(side.net.accept(listener).unwrap(), None);
+        let mut answers = dumps(dir.path()).into_iter();
+        answers.find(|dump| dump.answers_ns >= Some(asked))
+    });
+    assert_eq!(told.nics.len(), 1, "{told:?}");
+    assert_eq!(told.nics[0].nic, nic);
+    let grown: Vec<_> = told.nics[0].grown.iter().collect();
+    assert_eq!(grown, [(&"retrans_timeout_events".to_owned(), &17)]);
+}
+
+#[test]
+fn what_nics_counted_meanwhile_is_in_a_dump() {
+    in_one_process("what_nics_counted_meanwhile_is_in_a_dump", of_the_nic);
+}

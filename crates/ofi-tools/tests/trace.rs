@@ -232,6 +232,7 @@ fn dump(pid: u32, at_unix_ms: u64, traces: Vec<Option<Trace>>) -> Vec<u8> {
         stall_warn_ms: None,
         stall_fail_ms: None,
         devices: Vec::new(),
+        nics: Vec::new(),
         domains: traces.into_iter().enumerate().map(domain).collect(),
     };
     serde_json::to_vec_pretty(&dump).unwrap()

@@ -8,11 +8,14 @@ use serde::{Deserialize, Serialize};
 
 mod file;
 mod gather;
+mod nic;
 mod trace;
 
 pub(crate) use file::Files;
 pub use file::changed_ns;
 pub(crate) use gather::{DomainFacts, comms};
+pub use nic::NicCounters;
+pub(crate) use nic::NicsAtStart;
 pub use trace::Trace;
 
 /// Version of the format: readers refuse others.
@@ -75,6 +78,9 @@ pub struct Dump {
     pub stall_fail_ms: Option<u64>,
     /// The devices found.
     pub devices: Vec<Device>,
+    /// What their NICs counted themselves since the process started, where there is anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nics: Vec<NicCounters>,
     /// The domains that are open.
     pub domains: Vec<Domain>,
 }

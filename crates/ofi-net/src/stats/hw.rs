@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: u64 = 64;
 
 /// The counters of a NIC, by name. Files that hold no number are left out; at most [`HW_MAX`]. A NIC without
 /// any has none.
-pub(super) fn read(fs_root: &Path, nic: &str) -> Vec<(String, u64)> {
+pub(crate) fn read(fs_root: &Path, nic: &str) -> Vec<(String, u64)> {
     if matches!(nic, "" | "." | "..") || nic.contains(['/', '\0']) {
         return Vec::new();
     }

@@ -11,6 +11,7 @@ mod blame;
 mod follow;
 mod lives;
 mod load;
+mod nics;
 mod report;
 mod rings;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::blame::{Missing, On, Wait};
 use super::follow::{Culprit, Verdict};
 use super::load::{Alive, Job, Member};
-use super::rings;
+use super::{nics, rings};
 
 /// Names in one line, at most.
 const NAMES_MAX: usize = 8;
@@ -80,6 +80,7 @@ pub(super) fn text(job: &Job, waits: &[Wait], verdicts: &[Verdict]) -> Vec<Strin
             Some(ms) => format!("nobody is stuck: all that wait have moved within {ms} ms"),
         });
     }
+    lines.extend(nics::lines(job));
     lines.push(summary(job, waits));
     lines
 }
@@ -336,6 +337,7 @@ pub(super) fn json(job: &Job, waits: &[Wait], verdicts: &[Verdict]) -> Value {
             "reason": dump.map(|dump| dump.reason),
             "at_unix_ms": dump.map(|dump| dump.at_unix_ms),
             "silent": member.silent,
+            "nics": dump.map(|dump| &dump.nics),
             "last": rings::last(job, at, RECORDS_MAX),
             "alive": match member.alive {
                 Alive::Unknown => "unknown",

@@ -5,7 +5,7 @@ mod rings;
 mod runs;
 
 use ofi_net::dump::{
-    Comm, Domain, Dump, Endpoint, Kind, Process, Reason, Request, SCHEMA, Stage, TOOL,
+    Comm, Domain, Dump, Endpoint, Kind, NicCounters, Process, Reason, Request, SCHEMA, Stage, TOOL,
 };
 use serde_json::Value;
 use std::path::Path;
@@ -40,6 +40,7 @@ fn rank(rank: u32, comms: Vec<Comm>) -> Dump {
         stall_warn_ms: None,
         stall_fail_ms: None,
         devices: Vec::new(),
+        nics: Vec::new(),
         domains: vec![Domain {
             seq_modulus: 1024,
             endpoints: vec![Endpoint {
@@ -199,6 +200,56 @@ fn who_does_not_answer_is_named_as_silent() {
     assert!(text.contains("send for message 8"), "{text}");
     let (kind, who, ..) = verdict(&[waits()]);
     assert_eq!((kind.as_str(), who), ("address", vec![address(2)]));
+}
+
+/// A network that loses packets shows in the NICs alone: beside the verdict, those that counted most first; what counts
+/// work is left out, and so are old dumps, which have none.
+#[test]
+fn what_nics_counted_that_is_bad_stands_beside_the_verdict() {
+    let with = |at: u32, counters: &[(&str, u64)]| {
+        let grown = counters.iter().map(|(name, by)| ((*name).to_owned(), *by));
+        let nic = NicCounters {
+            nic: format!("rdmap{at}s0"),
+            grown: grown.collect(),
+        };
+        Dump {
+            nics: vec![nic],
+            ..rank(at, Vec::new())
+        }
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let of_others: Vec<Dump> = (10..20).map(|at| with(at, &[("rx_drops", 2)])).collect();
+    let dumps = [
+        with(1, &[("tx_bytes", 1 << 40), ("tx_pkts", 9)]),
+        with(
+            2,
+            &[
+                ("retrans_bytes", 9000),
+                ("retrans_timeout_events", 3),
+                ("tx_bytes", 5),
+            ],
+        ),
+        with(3, &[("unresponsive_remote_events", 70)]),
+        rank(4, Vec::new()),
+    ];
+    write(dir.path(), &[&dumps[..], &of_others].concat());
+    let said = String::from_utf8(ofi(&[], dir.path()).stdout).unwrap();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("NIC")).collect();
+    let wanted = [
+        "rank 3: the NIC rdmap3s0 itself: unresponsive_remote_events 70",
+        "rank 2: the NIC rdmap2s0 itself: retrans_timeout_events 3",
+        "rank 10: the NIC rdmap10s0 itself: rx_drops 2",
+    ];
+    assert_eq!(lines[..3], wanted, "{said}");
+    assert_eq!(
+        (lines.len(), lines[8]),
+        (9, "and 4 more NICs that counted such: see --json"),
+        "{said}"
+    );
+    let said: Value = serde_json::from_slice(&ofi(&["--json"], dir.path()).stdout).unwrap();
+    let nics = |at: usize| &said["processes"][at]["nics"];
+    assert_eq!(nics(0)[0]["grown"]["tx_pkts"], 9);
+    assert_eq!(nics(3), &serde_json::json!([]));
 }
 
 /// Both have done their part: it is neither of them.
