@@ -91,7 +91,7 @@ fn hurtful_faults_stay_where_they_hit() {
             |r| r.faults.abrupt,
         ),
         (
-            "seed=34 messages=8000 life=100 links=12 abrupt=900000 straggle=300000 window=128 eager=-1",
+            "seed=341 messages=16000 life=100 links=12 abrupt=900000 straggle=300000 window=128 eager=-1",
             |r| r.faults.late_writes,
         ),
         (
