@@ -10,8 +10,16 @@ use super::stream::Stream;
 use crate::bench::plan::Override;
 use crate::emu;
 
+/// A rank on this machine.
+#[derive(Debug)]
+pub(crate) struct Local {
+    pub(crate) process: Child,
+    /// What was set for it beside this process's own environment; of one name the last counts.
+    set: Vec<(String, String)>,
+}
+
 /// Starts rank `rank`; the stream is the hub's end of its socket.
-pub(crate) fn start(rank: usize, world: usize, env: &[Override]) -> io::Result<(Child, Stream)> {
+pub(crate) fn start(rank: usize, world: usize, env: &[Override]) -> io::Result<(Local, Stream)> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(std::env::current_exe()?);
     command
@@ -28,28 +36,44 @@ pub(crate) fn start(rank: usize, world: usize, env: &[Override]) -> io::Result<(
         .env("RANK", rank.to_string())
         .env("WORLD_SIZE", world.to_string())
         .stdin(Stdio::from(OwnedFd::from(theirs)));
-    for o in env.iter().filter(|o| o.rank.is_none_or(|r| r == rank)) {
-        command.env(&o.name, &o.value);
-    }
-    Ok((command.spawn()?, Stream::Unix(ours)))
+    let set = set_for(rank, env);
+    command.envs(set.iter().map(|(name, value)| (name, value)));
+    let process = command.spawn()?;
+    Ok((Local { process, set }, Stream::Unix(ours)))
 }
 
-/// How a process ended, in words.
-pub(crate) fn ended(pid: u32, status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("its process {pid} ended with status {code}"),
-        (None, Some(signal)) => format!(
-            "its process {pid} was killed by signal {signal} ({}){}",
-            signal_name(signal),
-            planned(pid, signal).unwrap_or_else(|| signal_hint(signal).to_owned())
-        ),
-        (None, None) => format!("its process {pid} ended ({status})"),
-    }
+fn set_for(rank: usize, env: &[Override]) -> Vec<(String, String)> {
+    let own = env.iter().filter(|o| o.rank.is_none_or(|r| r == rank));
+    own.map(|o| (o.name.clone(), o.value.clone())).collect()
 }
 
-/// What a plan for emulated NICs has to do with it.
-fn planned(pid: u32, signal: i32) -> Option<String> {
-    (signal == libc::SIGKILL).then(|| emu::by_plan(pid))?
+impl Local {
+    /// How it ended, in words.
+    pub(crate) fn ended(&self, status: ExitStatus) -> String {
+        let pid = self.process.id();
+        match (status.code(), status.signal()) {
+            (Some(code), _) => format!("its process {pid} ended with status {code}"),
+            (None, Some(signal)) => format!(
+                "its process {pid} was killed by signal {signal} ({}){}",
+                signal_name(signal),
+                self.planned(signal)
+                    .unwrap_or_else(|| signal_hint(signal).to_owned())
+            ),
+            (None, None) => format!("its process {pid} ended ({status})"),
+        }
+    }
+
+    /// What a plan for emulated NICs has to do with it: the one that it has, not the one here.
+    fn planned(&self, signal: i32) -> Option<String> {
+        let has = |name: &str| {
+            let own = self.set.iter().rfind(|(other, _)| other == name);
+            own.map_or_else(
+                || std::env::var(name).ok(),
+                |(_, value)| Some(value.clone()),
+            )
+        };
+        (signal == libc::SIGKILL).then(|| emu::by_plan(self.process.id(), &has))?
+    }
 }
 
 const fn signal_name(signal: i32) -> &'static str {
@@ -75,5 +99,49 @@ const fn signal_hint(signal: i32) -> &'static str {
             "\n  likely: out of memory (see dmesg), or killed by hand\n  try: fewer ranks, a smaller --pool or --max-size"
         }
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is told of a rank that SIGKILL ended, of a run with these overrides.
+    fn told_of(rank: usize, env: &[(Option<usize>, &str, &str)]) -> String {
+        let env: Vec<Override> = (env.iter().copied())
+            .map(|(rank, name, value)| Override {
+                rank,
+                name: name.to_owned(),
+                value: value.to_owned(),
+            })
+            .collect();
+        let process = Command::new("true").spawn().unwrap();
+        let set = set_for(rank, &env);
+        let mut local = Local { process, set };
+        local.process.wait().unwrap();
+        local.ended(ExitStatus::from_raw(libc::SIGKILL))
+    }
+
+    #[test]
+    fn a_plan_is_that_of_the_rank_which_it_is_set_for() {
+        let plan = "EFA_EMU_PLAN";
+        let env = [(None, plan, "die at=1"), (Some(1), plan, "die at=9")];
+        let (all, own) = (told_of(0, &env), told_of(1, &env));
+        assert!(
+            all.contains("\"die at=1\"") && !all.contains("at=9"),
+            "{all}"
+        );
+        assert!(
+            own.contains("\"die at=9\"") && !own.contains("at=1"),
+            "{own}"
+        );
+        // Without one it is a signal as any other; so it is with one that was taken away.
+        for without in [&env[1..], &[env[0], (Some(0), plan, "")]] {
+            let told = told_of(0, without);
+            assert!(
+                told.contains("out of memory") && !told.contains("die"),
+                "{told}"
+            );
+        }
     }
 }

@@ -386,8 +386,8 @@ impl Hub {
                     continue;
                 };
                 // It may have ended meanwhile; then there is nothing to kill.
-                drop(child.kill());
-                drop(child.wait());
+                drop(child.process.kill());
+                drop(child.process.wait());
             }
         }
         verdict
@@ -456,11 +456,12 @@ impl Hub {
 /// How the child ended, if it does within `limit`.
 fn wait_for_child(seat: &mut Seat, limit: Duration) -> Option<String> {
     let child = seat.child.as_mut()?;
-    let (start, pid) = (Instant::now(), child.id());
+    let start = Instant::now();
     loop {
-        if let Ok(Some(status)) = child.try_wait() {
+        if let Ok(Some(status)) = child.process.try_wait() {
+            let how = child.ended(status);
             seat.child = None;
-            return Some(children::ended(pid, status));
+            return Some(how);
         }
         if start.elapsed() >= limit {
             return None;

@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 use std::io;
-use std::process::Child;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
+use super::children::Local;
 use super::frame::{Beat, Down, Hello, MAGIC, MAX_HELLO, MAX_UP, Up, receive_up, send_down};
 use super::stream::{Listener, Stream};
 use crate::report::row::Summary;
@@ -54,7 +54,7 @@ pub(crate) enum State {
 #[derive(Debug, Default)]
 pub(crate) struct Seat {
     pub(crate) state: State,
-    pub(crate) child: Option<Child>,
+    pub(crate) child: Option<Local>,
     pub(crate) connection: Option<u64>,
     pub(crate) stream: Option<Stream>,
     /// The last sign of life.

@@ -6,9 +6,9 @@ use efa_emu::plan::Plan;
 use efa_emu::stats::Snapshot;
 
 /// Why SIGKILL ended a process of this run, if that was the plan's doing (`EFA_EMU_PLAN`): for certain where
-/// there are statistics, else as what may be.
-pub(crate) fn by_plan(pid: u32) -> Option<String> {
-    let set = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+/// there are statistics, else as what may be. `has` is the environment of that process.
+pub(crate) fn by_plan(pid: u32, has: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let set = |name: &str| has(name).filter(|text| !text.is_empty());
     let stats = set("EFA_EMU_STATS");
     said(
         pid,
