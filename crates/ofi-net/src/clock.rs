@@ -41,6 +41,12 @@ impl Deadline {
         self.waited_ms() >= self.bound_ms
     }
 
+    /// Whether it runs out later than another.
+    pub(crate) const fn ends_after(&self, other: &Self) -> bool {
+        self.started_ms.saturating_add(self.bound_ms)
+            > other.started_ms.saturating_add(other.bound_ms)
+    }
+
     /// How long has been waited.
     pub(crate) fn waited_ms(&self) -> u64 {
         now_ms().saturating_sub(self.started_ms)

@@ -24,7 +24,7 @@ use ofi_pools::mr::Handle;
 use ofi_rdma::RegionId;
 use std::sync::Arc;
 
-/// How long a deregistration waits for operations on the region, milliseconds.
+/// How long deregistrations wait for a request, milliseconds.
 const DEREG_BOUND_MS: u64 = 5000;
 
 /// What a domain registers the caller's memory with.
@@ -120,12 +120,9 @@ pub(crate) trait MemoryCore {
     /// How many requests refer to a region.
     fn references(&self, region: RegionId) -> u32;
 
-    /// Whether something is to be waited for on a region. Requests that are done, or whose communicator
-    /// failed, wait for nothing but their `test`.
-    fn is_awaited(&self, region: RegionId) -> bool;
-
-    /// The same, where a communicator has it that has not failed.
-    fn is_awaited_alive(&self, region: RegionId) -> bool;
+    /// Until when something is to be waited for on a region, if anything is. Requests that are done, or whose
+    /// communicator failed, wait for nothing but their `test`; those that there are have one bound together.
+    fn wait_for(&mut self, region: RegionId, bound_ms: u64) -> Option<Deadline>;
 
     /// Frees the numbers of closed regions that nothing refers to any more.
     fn sweep_regions(&mut self);
@@ -235,8 +232,8 @@ pub(crate) fn deregister<D: MemoryDomain>(
     closed
 }
 
-/// Makes progress until nothing is to be waited for on the region, within a bound. After a failure the bound is one
-/// for all regions: what does not come back for one of them does not for the others.
+/// Makes progress until nothing is to be waited for on the region, within a bound, which is one for all regions of the
+/// requests that there are: what does not come back for one of them does not for the others.
 fn wait_quiet<D: MemoryDomain>(
     domain: &D,
     region: Key,
@@ -247,14 +244,11 @@ fn wait_quiet<D: MemoryDomain>(
     loop {
         let deadline = domain.with_core(|core| {
             core.sweep_regions();
-            if !core.is_awaited(number) {
-                return Ok(None);
+            let deadline = core.wait_for(number, DEREG_BOUND_MS);
+            if deadline.is_some() {
+                core.pass();
             }
-            core.pass();
-            Ok(Some(match core.is_awaited_alive(number) {
-                true => own,
-                false => core.regions().after_failure(DEREG_BOUND_MS),
-            }))
+            Ok(deadline)
         })?;
         if deadline.is_none_or(|deadline| deadline.is_over()) || own.is_over() {
             return Ok(());

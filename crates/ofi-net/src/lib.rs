@@ -104,6 +104,7 @@ mod trace;
 mod traffic;
 mod transport;
 mod twins;
+mod waits;
 mod watch;
 
 pub use config::{Config, DumpConfig, Protocol};

@@ -189,7 +189,11 @@ impl Core {
         }
         let mut failed = false;
         while let Some(event) = engine.poll_event() {
-            failed |= matches!(event, Event::Failed(..));
+            if let Event::Failed(comm, _) = event {
+                failed = true;
+                let waits = &mut port.regions.waits;
+                waits.forget(|request| engine.request_comm(request) == Some(comm));
+            }
             watch.event(event);
             let control_0 = port.lane(Lane::control(0));
             port.note(control_0.map_or(Note::Event(event), |end| end.peers.note(event)));
@@ -198,7 +202,6 @@ impl Core {
             trace.flush();
         }
         if failed {
-            port.regions.failed();
             // What comes next may well be the end of the process.
             self.publish();
         }

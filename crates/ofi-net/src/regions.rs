@@ -3,9 +3,9 @@
 //! A region that was closed while requests still referred to it leaves its number unused until they
 //! are gone: an operation of theirs then finds nothing, and not somebody else's memory.
 
-use crate::clock::Deadline;
 use crate::error::{Code, NetError};
 use crate::region::{RegionView, Registration};
+use crate::waits::Waits;
 use ofi_pools::mr::Handle;
 use ofi_pools::{Key, Table};
 use ofi_rdma::RegionId;
@@ -28,8 +28,8 @@ pub(crate) struct Regions {
     table: Table<Region>,
     views: Vec<Option<RegionView>>,
     resting: Vec<Key>,
-    /// When the wait for what failed communicators left at the provider ends; `None` until somebody waits.
-    after_failure: Option<Deadline>,
+    /// Until when deregistrations wait for requests.
+    pub(crate) waits: Waits,
 }
 
 /// The flush page as a region.
@@ -48,19 +48,8 @@ impl Regions {
             table,
             views: vec![Some(flush_page)],
             resting: Vec::new(),
-            after_failure: None,
+            waits: Waits::default(),
         }
-    }
-
-    /// A communicator failed: what it left is waited for anew.
-    pub(crate) const fn failed(&mut self) {
-        self.after_failure = None;
-    }
-
-    /// When the wait for what failed communicators left ends: so long after the first that waits.
-    pub(crate) fn after_failure(&mut self, bound_ms: u64) -> Deadline {
-        let first = || Deadline::after(bound_ms);
-        *self.after_failure.get_or_insert_with(first)
     }
 
     /// Puts a region in that the data path has to know as `view`; `None`, and it is closed again, when

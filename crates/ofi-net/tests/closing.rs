@@ -316,3 +316,44 @@ fn many_regions() {
 fn after_a_failure_the_wait_for_memory_is_one() {
     breaking("after_a_failure_the_wait_for_memory_is_one", many_regions);
 }
+
+/// A peer that takes nothing any more, and no failure: what hangs costs the bound once, whichever protocol.
+fn regions_of_who_is_innocent() {
+    const BOUND: Duration = Duration::from_millis(5000);
+    const LEN: usize = 100_000;
+    for settings in [config(1), sendrecv()] {
+        let (a, b) = (Side::new(settings.clone()), Side::new(settings));
+        let (send, recv) = connect(&a.net, &b.net);
+        let (_, other) = connect(&b.net, &a.net);
+        let fresh = |comm| Buffer::new(&a.net, comm, vec![0; LEN]);
+        let mut sources: Vec<Buffer> = (0..6).map(|_| fresh(send)).collect();
+        let mut sinks: Vec<Buffer> = (0..6).map(|_| fresh(other)).collect();
+        for source in &mut sources {
+            isend(&a.net, send, source, 0, LEN);
+        }
+        for sink in &mut sinks {
+            irecv(&a.net, other, sink, 0, LEN);
+        }
+        let start = Instant::now();
+        for source in sources {
+            source.free(&a.net, send);
+        }
+        for sink in sinks {
+            sink.free(&a.net, other);
+        }
+        let took = start.elapsed();
+        say(&format!("twelve regions: {took:?}"));
+        assert!(took < 2 * BOUND, "{took:?} for twelve regions");
+        a.net.close_send(send).unwrap();
+        a.net.close_recv(other).unwrap();
+        b.net.close_recv(recv).unwrap();
+    }
+}
+
+#[test]
+fn without_a_failure_the_wait_for_memory_is_one() {
+    breaking(
+        "without_a_failure_the_wait_for_memory_is_one",
+        regions_of_who_is_innocent,
+    );
+}

@@ -368,7 +368,7 @@ impl<T, A> Table<T, A> {
     }
 
     /// All values with their keys, in slot order. Costs a visit of each slot of the capacity.
-    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> + Clone {
         (0_u32..).zip(&self.entries).filter_map(|(index, entry)| {
             entry
                 .value

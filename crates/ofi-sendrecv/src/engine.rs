@@ -108,25 +108,24 @@ impl Engine {
     /// deregistration.
     #[must_use]
     pub fn region_awaited(&self, region: RegionId) -> bool {
-        self.awaited(region, |r, failed| {
-            !(r.is_quiet() && (Self::is_over(r) || failed))
-        })
+        self.region_refs(region) > 0 && self.awaited_requests(region).next().is_some()
     }
 
-    /// The same of communicators that have not failed: what the provider still holds of the others may
-    /// never come back, for any region of theirs.
-    #[must_use]
-    pub fn region_awaited_alive(&self, region: RegionId) -> bool {
-        self.awaited(region, |r, failed| {
-            !(failed || r.is_quiet() && Self::is_over(r))
-        })
-    }
-
-    fn awaited(&self, region: RegionId, waits: impl Fn(&Request, bool) -> bool) -> bool {
+    /// The requests that waiting for a region makes sense for ([`Self::region_awaited`]).
+    pub fn awaited_requests(&self, region: RegionId) -> impl Iterator<Item = ReqKey> + Clone {
         let failed = |r: &Request| self.comms.get(r.comm).is_none_or(|c| c.failure.is_some());
-        let mut requests = self.requests.iter();
-        self.region_refs(region) > 0
-            && requests.any(|(_, r)| r.buffer.region == region && waits(r, failed(r)))
+        let waits = move |r: &Request| !(r.is_quiet() && (Self::is_over(r) || failed(r)));
+        let here = self
+            .requests
+            .iter()
+            .filter(move |(_, r)| r.buffer.region == region);
+        here.filter(move |(_, r)| waits(r))
+            .map(|(key, _)| req_key(key))
+    }
+
+    /// The requests there are, those included that nobody will test and that still drain.
+    pub fn requests(&self) -> impl Iterator<Item = ReqKey> {
+        self.requests.iter().map(|(key, _)| req_key(key))
     }
 
     const fn is_over(request: &Request) -> bool {

@@ -101,7 +101,11 @@ impl Core {
         engine.pump(port);
         let mut failed = false;
         while let Some(event) = engine.poll_event() {
-            failed |= matches!(event, Event::Failed(..));
+            if let Event::Failed(comm, _) = event {
+                failed = true;
+                let waits = &mut port.regions.waits;
+                waits.forget(|request| engine.request_comm(request) == Some(comm));
+            }
             watch.event(event);
             let note = port.event(event);
             port.note(note);
@@ -110,7 +114,6 @@ impl Core {
             trace.flush();
         }
         if failed {
-            port.regions.failed();
             // What comes next may well be the end of the process.
             self.publish();
         }

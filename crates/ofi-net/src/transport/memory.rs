@@ -2,6 +2,7 @@
 //! [`crate::domain_memory`].
 
 use super::{Transport, stale};
+use crate::clock::Deadline;
 use crate::domain::{Domain, Seat};
 use crate::domain_memory::{self, Memory, MemoryCore, MemoryDomain, gone};
 use crate::error::{Code, NetError};
@@ -207,12 +208,13 @@ impl MemoryCore for Core {
         self.engine.region_refs(region)
     }
 
-    fn is_awaited(&self, region: RegionId) -> bool {
-        self.engine.region_awaited(region)
-    }
-
-    fn is_awaited_alive(&self, region: RegionId) -> bool {
-        self.engine.region_awaited_alive(region)
+    fn wait_for(&mut self, region: RegionId, bound_ms: u64) -> Option<Deadline> {
+        let Self { engine, port, .. } = self;
+        if !engine.region_awaited(region) {
+            return None;
+        }
+        let (awaited, present) = (engine.awaited_requests(region), engine.requests());
+        Some(port.regions.waits.deadline(awaited, present, bound_ms))
     }
 
     fn sweep_regions(&mut self) {

@@ -293,6 +293,7 @@ fn a_region_whose_requests_are_done_is_not_awaited() {
     );
     r.b.engine.on_remote_write(0, imm(1, 0), Some(1));
     assert!(!r.b.engine.region_awaited(crate::bench::REGION));
+    assert!(r.b.engine.requests().eq([r.req]), "it is there still");
     assert_eq!(
         r.b.engine.region_refs(crate::bench::REGION),
         1,
@@ -308,15 +309,19 @@ fn a_region_whose_requests_are_done_is_not_awaited() {
 fn a_region_of_a_failed_communicator_is_not_awaited() {
     let mut r = receiving();
     assert!(r.b.engine.region_awaited(crate::bench::REGION));
-    assert!(r.b.engine.region_awaited_alive(crate::bench::REGION));
+    assert!(
+        r.b.engine
+            .awaited_requests(crate::bench::REGION)
+            .eq([r.req])
+    );
     r.b.engine.on_remote_write(0, imm(0, 0), Some(1));
     assert!(
         r.b.engine.region_awaited(crate::bench::REGION),
         "its CTRL is at the provider"
     );
-    assert!(!r.b.engine.region_awaited_alive(crate::bench::REGION));
     r.b.engine.on_local(r.ctrl.token);
     assert!(!r.b.engine.region_awaited(crate::bench::REGION));
+    assert!(r.b.engine.requests().eq([r.req]), "it is there still");
     assert_eq!(
         r.b.engine.region_refs(crate::bench::REGION),
         1,

@@ -71,7 +71,7 @@ fn nothing_is_left_of_receives_in_flight() {
     cancels.sort_by_key(|token| token.0);
     assert_eq!(cancels, [watch.token, posted.token]);
     assert_eq!(b.engine.region_refs(REGION), 1);
-    assert!(b.engine.region_awaited(REGION) && b.engine.region_awaited_alive(REGION));
+    assert_eq!(b.engine.awaited_requests(REGION).count(), 1);
     for token in cancels {
         b.engine.on_failed(token, Cause::errno(Cause::CANCELED));
     }
@@ -86,10 +86,11 @@ fn a_region_whose_requests_are_over_is_not_awaited() {
     let request = b.irecv(receiver, 0, 8);
     let posted = b.post();
     assert!(b.engine.region_awaited(REGION), "its bytes may still come");
-    assert!(b.engine.region_awaited_alive(REGION));
+    assert_eq!(b.engine.awaited_requests(REGION).next(), Some(request));
     b.engine.on_local(posted.token, 8);
     assert_eq!(b.engine.region_refs(REGION), 1, "until its test");
-    assert!(!b.engine.region_awaited(REGION) && !b.engine.region_awaited_alive(REGION));
+    assert!(!b.engine.region_awaited(REGION));
+    assert!(b.engine.requests().eq([request]), "it is there still");
     b.done(request, 8);
     assert_eq!(b.engine.region_refs(REGION), 0);
 }
@@ -154,15 +155,16 @@ fn nothing_is_left_of_a_connection_being_made() {
     b.baseline();
 }
 
-/// What a failed communicator left at the provider is awaited, and not as what a live one has there.
+/// Of a failed communicator what is at the provider is awaited, and nothing else.
 #[test]
-fn a_region_of_a_failed_communicator_is_not_awaited_alive() {
+fn a_region_of_a_failed_communicator_is_awaited_for_what_the_provider_has() {
     let mut b = Bench::default();
     let (receiver, ..) = b.receiver(b'P');
     let (first, at_first) = (b.irecv(receiver, 0, 8), b.post());
     let (second, at_second) = (b.irecv(receiver, 8, 8), b.post());
     b.engine.on_failed(at_first.token, Cause::errno(5));
-    assert!(b.engine.region_awaited(REGION) && !b.engine.region_awaited_alive(REGION));
+    assert!(b.engine.awaited_requests(REGION).eq([second]));
+    assert!(b.engine.requests().eq([first, second]));
     b.engine
         .on_failed(at_second.token, Cause::errno(Cause::CANCELED));
     assert!(!b.engine.region_awaited(REGION));
