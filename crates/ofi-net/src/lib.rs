@@ -53,6 +53,7 @@ pub mod config;
 mod connecting;
 mod contexts;
 mod cuda;
+mod deaf;
 mod device;
 mod dmabuf;
 mod domain;

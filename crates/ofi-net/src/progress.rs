@@ -13,7 +13,7 @@ use crate::locked::Guarded;
 use crate::lost::Lost;
 use crate::pace::Pace;
 use crate::rail::Port;
-use crate::report::{self, Note};
+use crate::report::Note;
 use crate::rx::{Lanes, lanes};
 use crate::stats::{Meter, Passes, of_rail};
 use crate::watch::Watch;
@@ -126,33 +126,6 @@ impl Core {
         self.engine.tick(now_ms);
         self.look_at_receives(now_ms, away_ms);
         self.watch.tick(now_ms);
-    }
-
-    /// Tells of a lane that no receive can be posted on: whoever sends to it waits, and does not know why.
-    fn look_at_receives(&mut self, now_ms: u64, away_ms: u64) {
-        self.deaf = None;
-        let Some((lane, ms)) = self.port.receives.bare(now_ms, away_ms) else {
-            self.is_bare_told = false;
-            return;
-        };
-        let config = self.engine.config();
-        let (warn, fail) = (config.stall_warn_ms, config.stall_fail_ms);
-        if fail.is_some_and(|limit| ms >= limit) {
-            self.deaf = Some(NetError::new(Code::Stalled, report::bare(lane, ms)));
-        }
-        if !self.is_bare_told && warn.is_some_and(|limit| ms >= limit) {
-            self.is_bare_told = true;
-            self.port.note(Note::Bare { lane, ms });
-            self.watch.stalled();
-        }
-    }
-
-    /// What came; an error if nothing did and nothing can.
-    pub(crate) fn heard<T>(&self, what: Option<T>) -> Result<Option<T>, NetError> {
-        match (&what, &self.deaf) {
-            (None, Some(deaf)) => Err(deaf.clone()),
-            _ => Ok(what),
-        }
     }
 
     /// Takes completions from every rail and tells the engine.

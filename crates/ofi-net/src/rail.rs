@@ -338,11 +338,11 @@ impl Port {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    self.receives.unpostable(lane);
-                    return self.note(Note::Receive {
-                        lane,
-                        text: error.titled(),
-                    });
+                    if self.receives.starve(lane, &error) {
+                        let text = error.titled();
+                        self.note(Note::Receive { lane, text });
+                    }
+                    return;
                 }
             }
         }
@@ -354,6 +354,7 @@ impl Port {
             self.post_receive(buffer);
         } else {
             self.receives.give(buffer);
+            self.receives.feed();
         }
     }
 

@@ -14,10 +14,18 @@
 //!
 //! What comes back when enough are posted goes to the pool. Counts are per rail, rounded up, and
 //! never above the provider's receive queue.
+//!
+//! *Memory that is refused.* Where no buffers can be registered a lane does with those that it has, and it is tried
+//! again when one comes back, when more are wanted, and at each look at the clock. One without any is of no use:
+//! the call that needs it fails, with the provider's words ([`Receives::refused`]).
+
+mod lanes;
+mod refusal;
 
 use crate::error::NetError;
 use crate::region::Registrar;
 use crate::slab::{CONTROL_SLAB, EAGER_SLAB, Slab, SlabSource};
+pub(crate) use lanes::{Lanes, lanes};
 use ofi_pools::{Freelist, FreelistConfig, Slot};
 use ofi_rdma::Lane;
 use ofi_rdma::limits::CONTROL_BUFFER_BYTES;
@@ -92,6 +100,11 @@ impl Arrived {
     pub(crate) const fn hold(self) {}
 }
 
+/// A lane in a set of lanes.
+const fn bit(lane: Lane) -> u8 {
+    1 << lane.index()
+}
+
 /// The receive buffers of a domain.
 #[derive(Debug)]
 pub(crate) struct Receives {
@@ -100,12 +113,16 @@ pub(crate) struct Receives {
     lanes: [LaneState; Lane::COUNT_MAX],
     /// The lanes that have so few receives posted that they shall be filled up: a bit for each.
     low: u8,
+    /// The lanes that buffers were refused for since they were last to be had: they are not low meanwhile.
+    starved: u8,
+    /// The last refusal.
+    refusal: Option<NetError>,
     limits: Limits,
     senders: u32,
     listening: bool,
 }
 
-const _: () = assert!(Lane::COUNT_MAX <= 8, "`low` has a bit for each lane");
+const _: () = assert!(Lane::COUNT_MAX <= 8, "sets of lanes have a bit for each");
 
 impl Receives {
     /// Pools without a buffer yet, and lanes that want none yet.
@@ -129,6 +146,8 @@ impl Receives {
             eager: Freelist::new(config(limits.eager_bytes, limits.eager_max.max(1), 64))?,
             lanes: [LaneState::default(); Lane::COUNT_MAX],
             low: 0,
+            starved: 0,
+            refusal: None,
             limits,
             senders: 0,
             listening: false,
@@ -156,7 +175,7 @@ impl Receives {
     /// All lanes shall serve one send communicator more.
     pub(crate) fn sender_added(&mut self) {
         self.senders = self.senders.saturating_add(1);
-        self.retarget();
+        self.want_more();
     }
 
     /// One send communicator is gone.
@@ -165,9 +184,22 @@ impl Receives {
         self.retarget();
     }
 
-    /// A listener exists: connection messages and eager payloads can come.
-    pub(crate) fn listen(&mut self) {
-        self.listening = true;
+    /// A listener exists: connection messages and eager payloads can come. Whether one did before.
+    pub(crate) fn listen(&mut self) -> bool {
+        let before = core::mem::replace(&mut self.listening, true);
+        self.want_more();
+        before
+    }
+
+    /// There is no listener after all.
+    pub(crate) fn unlisten(&mut self) {
+        self.listening = false;
+        self.retarget();
+    }
+
+    /// All lanes are tried anew, whatever was refused before.
+    pub(crate) fn want_more(&mut self) {
+        (self.starved, self.refusal) = (0, None);
         self.retarget();
     }
 
@@ -249,18 +281,18 @@ impl Receives {
 
     /// Whether `lane` is one of them.
     pub(crate) const fn is_low(&self, lane: Lane) -> bool {
-        self.low & 1 << lane.index() != 0
+        self.low & bit(lane) != 0
     }
 
     /// The receives of `lane` are others than before.
     #[inline]
     fn mark(&mut self, lane: Lane) {
         let state = self.state(lane);
-        let bit = 1 << lane.index();
-        if state.posted < state.floor && state.failures < FAILURES_MAX {
-            self.low |= bit;
+        let is_tried = state.failures < FAILURES_MAX && self.starved & bit(lane) == 0;
+        if state.posted < state.floor && is_tried {
+            self.low |= bit(lane);
         } else {
-            self.low &= !bit;
+            self.low &= !bit(lane);
         }
     }
 
@@ -354,41 +386,6 @@ impl Receives {
         // SAFETY: an `Arrived` is made by the completion of the receive on its buffer and given up
         // to post it again, so that nothing is posted here while it is borrowed.
         unsafe { pages.with_bytes(place.offset, len, read) }
-    }
-}
-
-/// The lanes of a domain, data first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Lanes {
-    data: u8,
-    control: u8,
-    next: u8,
-}
-
-/// The lanes of a domain with so many data and control rails.
-pub(crate) fn lanes(data: u32, control: u32) -> Lanes {
-    let narrow = |n: u32| u8::try_from(n).unwrap_or(u8::MAX);
-    Lanes {
-        data: narrow(data),
-        control: narrow(control),
-        next: 0,
-    }
-}
-
-impl Iterator for Lanes {
-    type Item = Lane;
-
-    fn next(&mut self) -> Option<Lane> {
-        let at = self.next;
-        let lane = if at < self.data {
-            Lane::data(at)
-        } else if at - self.data < self.control {
-            Lane::control(at - self.data)
-        } else {
-            return None;
-        };
-        self.next += 1;
-        Some(lane)
     }
 }
 

@@ -103,8 +103,7 @@ impl Transport {
         let mut sets = device.peer_sets();
         let other = device.set_for(&mut sets, &peer, &self.opening(None))?;
         let child = other.domain.enter(|core| {
-            core.port.receives.listen();
-            core.fill_receives();
+            core.receive_all()?;
             let Core { engine, port, .. } = &mut *core;
             let child = engine.adopt(conn, clock::now_ms(), port)?;
             if let Some(child) = child {

@@ -46,8 +46,7 @@ impl Transport {
         }
         let seat = self.seat(self.device(dev)?, class)?;
         let (comm, id, name) = seat.domain.enter(|core| {
-            core.port.receives.listen();
-            core.fill_receives();
+            core.receive_all()?;
             let (comm, id) = core.engine.listen()?;
             core.opened(comm, Role::Listener);
             core.drain();
@@ -276,16 +275,16 @@ impl Transport {
         };
         let seat = self.seat(self.device(dev)?, class)?;
         let comm = seat.domain.attempt(|core| {
+            core.receive_control()?;
             let Core { engine, port, .. } = &mut *core;
             let connecting = engine.connect(clock::now_ms(), port, &target);
             let comm = connecting.map_err(|error| {
+                port.receives.sender_removed();
                 let control_0 = port.lane(Lane::control(0));
                 let show = |end: &LaneEnd| end.peers.show_name(&target.control_name);
                 NetError::from(error).of_handle(|| control_0.map(show).unwrap_or_default())
             })?;
             core.opened(comm, Role::Send);
-            core.port.receives.sender_added();
-            core.fill_receives();
             core.drain();
             Ok(Some(comm))
         });

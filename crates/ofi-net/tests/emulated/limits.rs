@@ -1,11 +1,11 @@
 //! What a NIC has too little of.
 
 use super::{Pair, impatient};
-use crate::common::Lines;
 use crate::common::emulated::{so_far, under_plan};
-use crate::{Buffer, Side, connect, pattern};
-use ofi_net::log::Log;
-use ofi_net::{Code, MemoryKind, Transport};
+use crate::common::{Lines, accept_from, connect_to, listen, until};
+use crate::{Buffer, Side, connect, finish, irecv, isend, pattern};
+use ofi_net::log::{Level, Log};
+use ofi_net::{Code, Config, MemoryKind, NetError, Transport};
 use std::sync::Arc;
 
 /// The limit is reached by a buffer of the user: the call fails and says why; what is there goes on, and
@@ -96,7 +96,7 @@ fn nothing_registers() {
 }
 
 /// A transport that registers at its first use only fails there.
-fn first_use() -> ofi_net::NetError {
+fn first_use() -> NetError {
     let side = Arc::new(Lines::default());
     let net = Transport::init(impatient(), side as Arc<dyn Log>).unwrap();
     net.listen(0, &mut [0; 128]).unwrap_err()
@@ -140,7 +140,116 @@ fn single_failures() {
 fn registrations_that_fail_leave_nothing() {
     under_plan(
         "limits::registrations_that_fail_leave_nothing",
-        "mr-error size=150000.. chance=20% errno=EINVAL",
+        "mr-error size=150000..500000 chance=20% errno=EINVAL",
         single_failures,
     );
+}
+
+/// A transport that has called nothing yet, and its log.
+fn fresh(config: Config) -> (Transport, Arc<Lines>) {
+    let log = Arc::new(Lines::default());
+    let net = Transport::init(config, Arc::clone(&log) as Arc<dyn Log>).unwrap();
+    (net, log)
+}
+
+/// It says what was not registered, for what, and why.
+fn of_no_memory(error: &NetError) {
+    assert_eq!(error.code(), Code::Register, "{error}");
+    assert_eq!(error.errno(), -libc::ENOMEM, "{error}");
+    let text = error.to_string();
+    for words in ["memory for messages of peers", "bytes of Host memory"] {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+/// One message from `a` to `b`.
+fn one_message((a, b): (&Transport, &Transport), len: usize) {
+    let (send, recv) = connect(a, b);
+    let mut source = Buffer::new(a, send, pattern(1, len));
+    let mut sink = Buffer::new(b, recv, vec![0; len]);
+    let received = irecv(b, recv, &mut sink, 0, len);
+    let sent = isend(a, send, &mut source, 0, len);
+    let size = len as u64;
+    assert_eq!(finish(a, sent, b, received), (size, size));
+    assert!(source.free(a, send) == sink.free(b, recv));
+    a.close_send(send).unwrap();
+    b.close_recv(recv).unwrap();
+}
+
+/// Nobody could get through to a listener without receive buffers: there is none.
+fn no_memory_to_listen() {
+    let (net, _) = fresh(impatient());
+    for _ in 0..3 {
+        of_no_memory(&net.listen(0, &mut [0; 128]).unwrap_err());
+    }
+}
+
+#[test]
+fn a_listener_without_memory_for_messages_is_an_error_at_once() {
+    let name = "limits::a_listener_without_memory_for_messages_is_an_error_at_once";
+    // None of its receives; those of connection messages only.
+    for plan in ["mr-limit pages=10", "mr-limit pages=50"] {
+        for seen in under_plan(name, plan, no_memory_to_listen) {
+            // Not in each pass: some times a lane and call, of which there are four and three.
+            let struck = seen.rules[0];
+            assert!(struck <= 4 * 4 * 3, "{plan}: tried {struck} times");
+        }
+    }
+}
+
+/// The answer to a connection could not come in: it is not begun. Once there is memory it is made, with the same
+/// handle.
+fn no_memory_to_connect() {
+    let ((a, _), (b, _)) = (fresh(impatient()), fresh(impatient()));
+    let (listener, mut handle) = listen(&b);
+    let mut refused = 0;
+    until("a connect that is not refused", || {
+        match a.connect(0, &mut handle) {
+            Err(error) => of_no_memory(&error),
+            Ok(_) => return Some(()),
+        }
+        refused += 1;
+        None
+    });
+    assert_eq!(
+        refused, 1,
+        "what is struck on each rail is tried in one call"
+    );
+    let accepted = std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| accept_from(&b, listener));
+        let send = connect_to(&a, &mut handle);
+        (send, accepting.join().unwrap())
+    });
+    a.close_send(accepted.0).unwrap();
+    b.close_recv(accepted.1).unwrap();
+    one_message((&a, &b), 5000);
+}
+
+#[test]
+fn a_connect_without_memory_for_its_answer_is_an_error_at_once() {
+    under_plan(
+        "limits::a_connect_without_memory_for_its_answer_is_an_error_at_once",
+        "mr-error size=40960..40960 at=2 errno=ENOMEM",
+        no_memory_to_connect,
+    );
+}
+
+/// Some buffers, though not all that are wanted: everything works, and it is told once.
+fn less_than_wanted() {
+    let config = Config {
+        eager_max: None,
+        ..impatient()
+    };
+    let ((a, told), (b, _)) = (fresh(config.clone()), fresh(config));
+    one_message((&a, &b), 20_000);
+    let lines = told.at(Level::Warn);
+    let about = (lines.iter()).filter(|line| line.contains("OFI-W0606"));
+    assert_eq!(about.count(), 1, "{lines:?}");
+}
+
+#[test]
+fn fewer_receives_than_wanted_are_told_once_and_do() {
+    let name = "limits::fewer_receives_than_wanted_are_told_once_and_do";
+    // So many that 64 buffers of connection messages are to be had on both sides, and the next 128 not.
+    under_plan(name, "mr-limit pages=41", less_than_wanted);
 }
