@@ -33,12 +33,19 @@ impl Core {
     }
 
     fn fill_lanes(&mut self, needed: impl Fn(Lane) -> bool) -> Result<(), NetError> {
+        let before = self.port.notes.len();
         self.fill_receives();
-        let refused = self.port.receives.refused(needed);
-        refused.map_or(Ok(()), |refused| {
-            let what = "memory for messages of peers";
-            Err(refused.clone().context(what))
-        })
+        let Some(refused) = self.port.receives.refused(needed) else {
+            return Ok(());
+        };
+        let error = refused.clone().context("memory for messages of peers");
+        // The error says what these would: one line for one fault.
+        let notes = self.port.notes.split_off(before);
+        let others = notes
+            .into_iter()
+            .filter(|note| !matches!(note, Note::Receive { .. }));
+        self.port.notes.extend(others);
+        Err(error)
     }
 
     /// Tells of a lane that has no receive, and tries those again that were refused memory.

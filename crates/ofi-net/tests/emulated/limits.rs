@@ -178,10 +178,11 @@ fn one_message((a, b): (&Transport, &Transport), len: usize) {
 
 /// Nobody could get through to a listener without receive buffers: there is none.
 fn no_memory_to_listen() {
-    let (net, _) = fresh(impatient());
+    let (net, told) = fresh(impatient());
     for _ in 0..3 {
         of_no_memory(&net.listen(0, &mut [0; 128]).unwrap_err());
     }
+    assert_eq!(told.at(Level::Warn), [""; 0], "the error says it");
 }
 
 #[test]
@@ -200,7 +201,7 @@ fn a_listener_without_memory_for_messages_is_an_error_at_once() {
 /// The answer to a connection could not come in: it is not begun. Once there is memory it is made, with the same
 /// handle.
 fn no_memory_to_connect() {
-    let ((a, _), (b, _)) = (fresh(impatient()), fresh(impatient()));
+    let ((a, told), (b, _)) = (fresh(impatient()), fresh(impatient()));
     let (listener, mut handle) = listen(&b);
     let mut refused = 0;
     until("a connect that is not refused", || {
@@ -215,6 +216,7 @@ fn no_memory_to_connect() {
         refused, 1,
         "what is struck on each rail is tried in one call"
     );
+    assert_eq!(told.at(Level::Warn), [""; 0], "the error says it");
     let accepted = std::thread::scope(|scope| {
         let accepting = scope.spawn(|| accept_from(&b, listener));
         let send = connect_to(&a, &mut handle);
