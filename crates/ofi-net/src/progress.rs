@@ -284,7 +284,7 @@ impl Demux<'_> {
         }
         let mut came = 0_u64;
         for entry in entries {
-            came = came.wrapping_add(self.entry(entry));
+            self.entry(entry, &mut came);
         }
         self.came(came);
     }
@@ -293,20 +293,22 @@ impl Demux<'_> {
     fn batch_traced(&mut self, entries: &[CqEntry]) {
         for entry in entries {
             self.trace(entry);
-            let came = self.entry(entry);
+            let mut came = 0;
+            self.entry(entry, &mut came);
             self.came(came);
         }
     }
 
-    /// One good completion; bytes that came in with it, as far as the provider tells. The order is that of
-    /// protocol 2f: an incoming write has no context; the rest is told by what was posted.
+    /// One good completion; bytes that came in with it, as far as the provider tells, are added to `came`. The order is
+    /// that of protocol 2f: an incoming write has no context; the rest is told by what was posted.
     #[inline(always)]
-    fn entry(&mut self, entry: &CqEntry) -> u64 {
+    fn entry(&mut self, entry: &CqEntry, came: &mut u64) {
         if entry.flags().contains(TOLD_WRITE) {
             let known = !(self.lengths_missing && entry.is_empty());
             let len = known.then_some(entry.len() as u64);
             self.engine.on_remote_write(self.rail, entry.data(), len);
-            return entry.len() as u64;
+            *came = came.wrapping_add(entry.len() as u64);
+            return;
         }
         match self.port.contexts.finish(entry.context().cast()) {
             Some(Owner::Post(token)) => self.engine.on_local(token),
@@ -314,10 +316,11 @@ impl Demux<'_> {
                 self.port.give_send(slot);
                 self.engine.on_local(token);
             }
-            Some(Owner::Receive(lane, slot)) => return self.received(lane, slot, entry),
+            Some(Owner::Receive(lane, slot)) => {
+                *came = came.wrapping_add(self.received(lane, slot, entry));
+            }
             None => self.unowned(|| format!("a completion without an operation: {entry:?}")),
         }
-        0
     }
 
     /// Puts what was counted to the rail's numbers.
