@@ -9,8 +9,10 @@ const TABLE: &str = include_str!("data/known.csv");
 pub(super) enum Kind {
     /// Why it went wrong.
     Cause,
-    /// What a loader tried: a cause unless the same process has the network after all.
+    /// What a loader tried: a cause unless the same process loads the plugin, or has the network, after all.
     Attempt,
+    /// What a loaded plugin tried: a cause unless the same process has the network after all.
+    Fallback,
     /// What follows from something else.
     Follow,
     /// No fault.
@@ -38,6 +40,7 @@ impl Known {
             kind: match kind {
                 "cause" => Kind::Cause,
                 "attempt" => Kind::Attempt,
+                "fallback" => Kind::Fallback,
                 "follow" => Kind::Follow,
                 "note" => Kind::Note,
                 _ => return None,
@@ -47,6 +50,12 @@ impl Known {
             fix,
             source,
         })
+    }
+
+    /// Whether it says of its lines what another row says of its own.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let says = |row: &Self| (row.kind, row.what, row.fix, row.source);
+        says(self) == says(other)
     }
 
     /// Whether a line, in small letters, has the parts of the pattern one after another.

@@ -52,7 +52,7 @@ pub(super) struct Seen {
 /// Row of the table, or past its end a code of ours; and what sets it apart from others of that row.
 type Key = (usize, String);
 
-/// What a process tried to load, and what came of it.
+/// What a process tried, and what came of it.
 #[derive(Debug, Default)]
 struct Process {
     attempts: BTreeMap<Key, Seen>,
@@ -87,7 +87,10 @@ impl Gathered {
         if let Some(told) = told {
             let process = self.process(at, line);
             match told {
-                Told::Loaded => process.attempts.clear(),
+                // What a loaded plugin tries counts until it has the network.
+                Told::Loaded => {
+                    (process.attempts).retain(|_, seen| seen.meaning.kind == Kind::Fallback);
+                }
                 Told::Libfabric | Told::Other => process.network = Some(told == Told::Libfabric),
             }
         }
@@ -105,7 +108,7 @@ impl Gathered {
             meaning,
         };
         match seen.meaning.kind {
-            Kind::Attempt => add(&mut self.process(at, line).attempts, key, seen),
+            Kind::Attempt | Kind::Fallback => add(&mut self.process(at, line).attempts, key, seen),
             Kind::Cause | Kind::Follow | Kind::Note => add(&mut self.seen, key, seen),
         }
     }
@@ -148,7 +151,9 @@ impl Gathered {
             let row = self.known.len() + usize::from(u16::MAX) + number;
             return Some(((row, String::new()), meaning));
         }
-        let (row, known) = found?;
+        let (_, known) = found?;
+        // Of lines that mean the same, one is shown: the first.
+        let row = self.known.iter().position(|row| row.is_same(known))?;
         let meaning = Meaning {
             kind: known.kind,
             what: known.what.to_owned(),
