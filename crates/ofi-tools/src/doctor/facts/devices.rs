@@ -188,12 +188,9 @@ fn modules(root: &Root) -> Option<Vec<String>> {
         .lines()
         .filter_map(|line| line.split_ascii_whitespace().next());
     // Those that are built in have a directory all the same.
-    Some(
-        names
-            .map(str::to_owned)
-            .chain(root.names("/sys/module"))
-            .collect(),
-    )
+    let names = names.map(str::to_owned).chain(root.names("/sys/module"));
+    // A list with nothing in it says nothing: a sandbox hides what there is.
+    Some(names.collect::<Vec<_>>()).filter(|names| !names.is_empty())
 }
 
 fn huge_free(meminfo: &str) -> Option<u64> {
