@@ -23,6 +23,9 @@ use clap::Args;
 use crate::report::out;
 use source::{Life, Source};
 
+/// There are files, or directories, and no counters in them.
+const NOBODY: &str = "no process counts here";
+
 /// Where to look, and for what.
 #[derive(Debug, Args)]
 pub(crate) struct Where {
@@ -114,9 +117,9 @@ pub(crate) fn run(args: &StatsArgs) -> ExitCode {
         text::lines(&sources)
             .iter()
             .for_each(|line| out::line(line));
-        if sources.is_empty() && !failed {
-            out::line("no process counts here");
-        }
+    }
+    if sources.is_empty() && !failed {
+        return nothing("stats", NOBODY);
     }
     ExitCode::from(u8::from(failed))
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::rates::{By, Rate, Rates};
 use super::source::{Life, Source};
 use super::text::bytes;
-use super::{Where, nothing};
+use super::{NOBODY, Where, nothing};
 use crate::report::out;
 
 /// Rows of each kind.
@@ -70,6 +70,9 @@ pub(crate) fn run(args: &TopArgs) -> ExitCode {
                 out::clear();
             }
             out::line(&page(&rates));
+        }
+        if args.once && now.1.is_empty() && !now.2 {
+            return nothing("top", NOBODY);
         }
         if args.once {
             return ExitCode::from(u8::from(now.2));

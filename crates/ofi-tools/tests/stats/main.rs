@@ -315,7 +315,7 @@ fn what_others_put_among_the_files_is_not_followed() {
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
     let object = ofi(&["stats", "--json"], dir.path());
-    assert_eq!(object.status.code(), Some(0), "{object:?}");
+    assert_eq!(object.status.code(), Some(2), "{object:?}");
     assert_eq!(json(&object)["processes"].as_array().unwrap().len(), 0);
     let named = ofi(&["stats"], &pipe);
     assert_eq!(named.status.code(), Some(1), "{named:?}");
@@ -389,8 +389,8 @@ fn hostile_files_are_told() {
     std::fs::write(making.join("ofi-x.stats"), vec![0; whole.len()]).unwrap();
     let shown = ofi(&["stats"], &making);
     assert_eq!(
-        (shown.status.code(), text(&shown.stdout)),
-        (Some(0), "no process counts here\n")
+        (shown.status.code(), text(&shown.stderr)),
+        (Some(2), "ofi stats: no process counts here\n")
     );
     for (words, dir) in [
         (&["stats"][..], "/nonexistent"),
@@ -406,4 +406,37 @@ fn hostile_files_are_told() {
     let unsaid = unsaid.unwrap();
     assert_eq!(unsaid.status.code(), Some(2));
     assert!(text(&unsaid.stderr).contains("OFI_NCCL_STATS_DIR"));
+}
+
+/// A script learns by the status that it looks where nobody counts; with what is over there is nothing to remove.
+#[test]
+fn a_directory_in_which_nobody_counts_is_a_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let once = ["top", "--once", "--interval", "0.01"];
+    let with = |words: &[&'static str], word| [words, &[word]].concat();
+    for words in [
+        vec!["stats"],
+        vec!["stats", "--json"],
+        vec!["stats", "--prometheus"],
+        once.to_vec(),
+        with(&once, "--json"),
+    ] {
+        let ran = ofi(&words, dir.path());
+        assert_eq!(ran.status.code(), Some(2), "{words:?}: {ran:?}");
+        let says = format!("ofi {}: no process counts here\n", words[0]);
+        assert_eq!(text(&ran.stderr), says, "{words:?}");
+        if words.contains(&"--json") {
+            assert_eq!(json(&ran)["processes"], serde_json::json!([]), "{words:?}");
+        }
+    }
+    let cleaned = ofi(&["stats", "--clean"], dir.path());
+    assert_eq!(cleaned.status.code(), Some(0), "{cleaned:?}");
+    // One that ended has numbers, and does nothing now.
+    Made::new()
+        .set(HeadAt::State as usize, State::Ended as u64)
+        .write(dir.path(), "ended");
+    for (words, status) in [(&["stats"][..], 0), (&once, 2)] {
+        let ran = ofi(words, dir.path());
+        assert_eq!(ran.status.code(), Some(status), "{words:?}: {ran:?}");
+    }
 }
