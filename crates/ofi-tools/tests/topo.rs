@@ -185,7 +185,7 @@ fn what_a_source_does_not_say_is_noted() {
     for (name, says) in [
         (
             "0000:fe:00.0",
-            "0000:fe:00.0 is listed, and its link leads to no such function",
+            "0000:fe:00.0 is listed, and its entry leads to no such function",
         ),
         ("0000:zz:00.0", "\"0000:zz:00.0\" is no PCI address: "),
     ] {

@@ -175,8 +175,9 @@ impl Tree {
         &self.unread
     }
 
-    /// Addresses that sysfs lists, in order, and whose entry is no place below its root: it leads out of the
-    /// root (a copy of a host that is not whole), to nothing, or to another function. They were left out.
+    /// Addresses that sysfs lists, in order, and whose entry is no place below its `devices`: it leads out of
+    /// the root (a copy of a host that is not whole), to nothing, or to another function, or is no link at all (a
+    /// copy that followed links). They were left out.
     #[must_use]
     pub fn unplaced(&self) -> &[PciAddress] {
         &self.unplaced

@@ -221,3 +221,40 @@ fn functions_without_a_place_and_names_that_are_no_address_are_kept() {
     assert_eq!(tree.unplaced(), unplaced);
     assert_eq!(tree.unread(), ["0000:zz:00.0", &long[..64]]);
 }
+
+/// In a copy that followed links the entries of the list are directories, which do not tell where a function
+/// is: taken as functions of root buses they would make other groups than the host has, without a word.
+#[test]
+fn entries_that_are_no_links_have_no_place() {
+    let root = host();
+    let real = "0000:a1:00.0";
+    let devices = root.path().join("sys/bus/pci/devices");
+    let copies = ["0000:a0:01.0", "0000:b0:00.0"];
+    for copy in copies {
+        fs::create_dir_all(devices.join(copy)).unwrap();
+        fs::write(devices.join(copy).join("class"), "0x020000\n").unwrap();
+    }
+    let place = "../../../devices/pci0000:a0/0000:a0:01.0/0000:a1:00.0";
+    symlink(place, devices.join(real)).unwrap();
+    // A link to one that is elsewhere, below what looks like a root bus, is none either.
+    let elsewhere = root.path().join("sys/copy/pci0000:c0/0000:c0:00.0");
+    fs::create_dir_all(&elsewhere).unwrap();
+    symlink(
+        "../../../copy/pci0000:c0/0000:c0:00.0",
+        devices.join("0000:c0:00.0"),
+    )
+    .unwrap();
+    let tree = Sysfs::new(root.path()).tree().unwrap();
+    let here: Vec<PciAddress> = tree.functions().iter().map(|f| f.address).collect();
+    assert_eq!(here, [address(real)]);
+    let unplaced = ["0000:a0:01.0", "0000:b0:00.0", "0000:c0:00.0"].map(address);
+    assert_eq!(tree.unplaced(), unplaced);
+
+    // The same where all of sys is reached through a link, which is no copy.
+    let sys = root.path().join("sys");
+    fs::rename(&sys, root.path().join("kept")).unwrap();
+    symlink("kept", &sys).unwrap();
+    let again = Sysfs::new(root.path()).tree().unwrap();
+    assert_eq!(again.functions(), tree.functions());
+    assert_eq!(again.unplaced(), unplaced);
+}

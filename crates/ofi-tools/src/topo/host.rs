@@ -122,7 +122,7 @@ fn notes(from: &From, tree: &Tree) -> Vec<String> {
     let unplaced = tree.unplaced().iter();
     notes.extend(unplaced.map(|address| {
         format!(
-            "{address} is listed, and its link leads to no such function below the root: it is left out"
+            "{address} is listed, and its entry leads to no such function below the root: it is left out"
         )
     }));
     match from {

@@ -14,8 +14,8 @@ const FUNCTIONS_MAX: usize = 65_536;
 impl Sysfs {
     /// Every PCI function of the host that sysfs shows. A host, or a container, that shows none has an
     /// empty tree, which is no error; what is not told of a function stays unknown. A function whose
-    /// entry leads out of the root is left out ([`Tree::unplaced`]), and so is a name that is no address
-    /// ([`Tree::unread`]).
+    /// entry leads to no place of its own below `sys/devices` is left out ([`Tree::unplaced`]): out of the root, or
+    /// nowhere as in a copy that followed links. So is a name that is no address ([`Tree::unread`]).
     ///
     /// # Errors
     /// [`TopoError::Sysfs`] when the directory is there and cannot be read.
@@ -34,6 +34,9 @@ impl Sysfs {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Tree::default()),
             Err(error) => return Err(failed(error)),
         };
+        // What is elsewhere (a copy that followed links) does not tell of the bridges above a function.
+        let devices = self.real_path("the devices", &self.root.join("sys/devices"));
+        let devices = devices.ok();
         let mut functions = Vec::new();
         let (mut unread, mut unplaced) = (Vec::new(), Vec::new());
         for entry in entries.take(FUNCTIONS_MAX) {
@@ -44,7 +47,8 @@ impl Sysfs {
                 unread.push(name.into_owned());
                 continue;
             };
-            match self.function(address, &entry.path()) {
+            let below = devices.as_deref();
+            match below.and_then(|below| self.function(address, &entry.path(), below)) {
                 Some(function) => functions.push(function),
                 None => unplaced.push(address),
             }
@@ -55,8 +59,12 @@ impl Sysfs {
         Ok(tree.with_unread(unread.iter()).with_unplaced(unplaced))
     }
 
-    fn function(&self, address: PciAddress, link: &Path) -> Option<PciFunction> {
+    /// The function that `link` leads to, a place below `devices`.
+    fn function(&self, address: PciAddress, link: &Path, devices: &Path) -> Option<PciFunction> {
         let place = self.real_path("a PCI function", link).ok()?;
+        if !place.starts_with(devices) {
+            return None;
+        }
         let mut bridges = Vec::new();
         for part in place.components() {
             let part = part.as_os_str().to_str()?;
