@@ -63,6 +63,8 @@ pub struct Config {
     pub libfabric_path: Option<PathBuf>,
     /// Value of `FI_PROVIDER`, libfabric's own filter, which lets nothing in where it is empty; `None` when unset.
     pub fi_provider: Option<String>,
+    /// Value of `FI_EFA_IFACE`, libfabric's own list of EFAs, for what is said of missing NICs; `None`: all of them.
+    pub efa_iface: Option<String>,
     /// IP interfaces not to use (`EXCLUDE_TCP_IF`).
     pub exclude_tcp_if: Vec<String>,
     /// Use IP interfaces by their IPv6 address too (`USE_IPV6_TCP`).
@@ -274,6 +276,7 @@ impl Config {
             nic_dup_conns: count(values, Id::NicDupConns),
             libfabric_path: non_empty(values, Id::LibfabricPath).map(PathBuf::from),
             fi_provider: values.text(Id::FiProvider).map(str::to_owned),
+            efa_iface: non_empty(values, Id::FiEfaIface).filter(|list| list != "all"),
             exclude_tcp_if: interfaces::excluded(values, notes),
             use_ipv6_tcp: values.flag(Id::UseIpv6Tcp),
             efa_version_check: !values.flag(Id::DisableEfaVersionCheck),

@@ -417,6 +417,13 @@ pub(crate) fn missing(config: &Config, nics: &[Nic]) -> Option<String> {
     few.then(|| format!("{found} of the {whole} EFAs of {product}"))
 }
 
+/// The variable that may hide EFAs from this process, where it is set and the NICs are EFAs.
+pub(crate) fn efa_filter(config: &Config, nics: &[Nic]) -> Option<String> {
+    let on_efa = nics.iter().any(|nic| nic.is_aws);
+    let list = config.efa_iface.as_deref().filter(|_| on_efa)?;
+    Some(provider_filter::set("FI_EFA_IFACE", list))
+}
+
 /// PCI vendor 1d0f, written with or without 0x.
 fn is_aws(vendor: &str) -> bool {
     let digits = vendor.trim().trim_start_matches("0x");

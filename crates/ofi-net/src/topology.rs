@@ -211,18 +211,20 @@ fn tell_lacks(
     let missing = select::missing(config, nics);
     let few = missing.as_ref().map(|few| format!("; {few}"));
     let few = few.unwrap_or_default();
+    let filter = select::efa_filter(config, nics).map(|set| format!("; {set}"));
+    let filter = filter.unwrap_or_default();
     // A forced number is the same for all.
     let is_free = config.force_num_rails.is_none_or(|forced| forced == 0);
     let rails = grouping.devices.iter().map(|device| device.rails.len());
     let range = rails.clone().min().zip(rails.max());
     let uneven = range.filter(|(least, most)| is_free && least < most);
     let error = match (lost, uneven, missing) {
-        (Some(lost), ..) => NetError::new(Code::TopologyLost, lost + &few),
+        (Some(lost), ..) => NetError::new(Code::TopologyLost, lost + &few + &filter),
         (None, Some((least, most)), _) => {
-            let what = format!("devices have {least} to {most} rails{few}");
+            let what = format!("devices have {least} to {most} rails{few}{filter}");
             NetError::new(Code::UnevenRails, what)
         }
-        (None, None, Some(few)) => NetError::new(Code::NicsMissing, few),
+        (None, None, Some(few)) => NetError::new(Code::NicsMissing, few + &filter),
         (None, None, None) => return,
     };
     warn(log, Subsys::Init, || error);

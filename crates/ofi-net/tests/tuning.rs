@@ -164,7 +164,7 @@ fn effect(status: Status) -> String {
 /// The table has the reference's first, then libfabric's own, then ours.
 const fn source(id: Id) -> &'static str {
     match id {
-        Id::FiProvider => "libfabric",
+        Id::FiProvider | Id::FiEfaIface => "libfabric",
         _ if id.index() < Id::FiProvider.index() => "reference",
         _ => "ours",
     }

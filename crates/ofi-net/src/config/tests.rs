@@ -45,8 +45,10 @@ fn values_reach_their_fields() {
         ("OFI_NCCL_DISABLE_CLOSE_MESSAGE", "0"),
         ("OFI_LIBFABRIC_PATH", "/opt/lf/libfabric.so.1"),
         ("FI_PROVIDER", ""),
+        ("FI_EFA_IFACE", "rdmap79s0, rdmap80s0"),
     ]);
     let config = config.unwrap();
+    assert_eq!(config.efa_iface.as_deref(), Some("rdmap79s0, rdmap80s0"));
     assert_eq!(config.eager_max, None);
     assert_eq!(config.protocol, Some(Protocol::SendRecv));
     assert_eq!(config.exclude_tcp_if, ["lo", "docker0"]);
@@ -60,6 +62,15 @@ fn values_reach_their_fields() {
         Some(""),
         "libfabric takes it as set"
     );
+}
+
+#[test]
+fn what_leaves_no_efa_out_is_no_list_of_efas() {
+    for all in ["", "all"] {
+        let (config, notes) = config(&[("FI_EFA_IFACE", all)]);
+        assert_eq!(config.unwrap().efa_iface, None, "{all:?}");
+        assert!(notes.is_empty(), "{all:?}: {notes:?}");
+    }
 }
 
 #[test]

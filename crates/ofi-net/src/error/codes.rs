@@ -107,12 +107,12 @@ codes! {
         "let the logger only write";
     /// Devices with different numbers of rails, which cannot be connected.
     UnevenRails = Warning 113, EINVAL, "devices of this host differ in their number of rails",
-        ["a NIC is missing, or hidden from this container", "OFI_NCCL_NIC_GROUPS has groups of different sizes"],
+        ["a NIC is missing, or hidden from this container", "FI_EFA_IFACE leaves NICs of a device out", "OFI_NCCL_NIC_GROUPS has groups of different sizes"],
         "devices that differ cannot be connected: give this host all its NICs, or set OFI_NCCL_FORCE_NUM_RAILS to the smaller number on all ranks";
     /// Fewer NICs than the instance type has.
     NicsMissing = Warning 114, ENODEV, "this instance has fewer NICs for collectives than its type can have",
-        ["it was launched with fewer EFA interfaces than it has network cards", "the container sees a part of /dev/infiniband"],
-        "launch it with an EFA interface on each network card (launch template, or pod limits of vpc.amazonaws.com/efa); the job runs on with less bandwidth";
+        ["it was launched with fewer EFA interfaces than it has network cards", "the container sees a part of /dev/infiniband", "FI_EFA_IFACE leaves EFAs out"],
+        "unset FI_EFA_IFACE where it is set; else launch it with an EFA interface on each network card (launch template, or pod limits of vpc.amazonaws.com/efa); the job runs on with less bandwidth";
     /// libfabric is there, and what it needs is not.
     LibfabricUnusable = Error 118, ELIBACC, "libfabric is there and cannot be loaded",
         ["a library that it needs (libefa, libibverbs) is missing, or of another installation (the distribution's rdma-core with the EFA installer's libfabric)", "the file is damaged, of another architecture, or no libfabric"],
@@ -272,8 +272,8 @@ codes! {
         "look at the peer's log; OFI_NCCL_CONNECT_TIMEOUT is the bound in seconds";
     /// The two sides differ in what is not negotiated.
     Mismatch = Error 403, EINVAL, "the two sides are set up differently",
-        ["ranks see different NICs or accelerators (a container, a lost device: compare `ofi topo groups` on both hosts)", "their environments differ (OFI_NCCL_GROUP_BY, OFI_NCCL_NIC_GROUPS, OFI_NCCL_FORCE_NUM_RAILS, OFI_NCCL_RR_CTRL_MSG)"],
-        "set OFI_NCCL_GROUP_BY, OFI_NCCL_NIC_GROUPS, OFI_NCCL_FORCE_NUM_RAILS and OFI_NCCL_RR_CTRL_MSG alike on all ranks, and use one provider";
+        ["ranks see different NICs or accelerators (a container, a lost device: compare `ofi topo groups` on both hosts)", "their environments differ (OFI_NCCL_GROUP_BY, OFI_NCCL_NIC_GROUPS, OFI_NCCL_FORCE_NUM_RAILS, OFI_NCCL_RR_CTRL_MSG, FI_EFA_IFACE)"],
+        "set OFI_NCCL_GROUP_BY, OFI_NCCL_NIC_GROUPS, OFI_NCCL_FORCE_NUM_RAILS, OFI_NCCL_RR_CTRL_MSG and FI_EFA_IFACE alike on all ranks, and use one provider";
     /// The peer sent what the protocol excludes.
     PeerProtocol = Error 404, EPROTO, "the peer does not follow the protocol",
         ["the peer runs another version of the plugin"],

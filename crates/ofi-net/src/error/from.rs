@@ -98,7 +98,7 @@ const fn number_of(why: Why) -> Option<i32> {
 const fn variable_of(what: Mismatch) -> &'static str {
     match what {
         Mismatch::Rails => {
-            "OFI_NCCL_FORCE_NUM_RAILS, OFI_NCCL_NIC_GROUPS, OFI_NCCL_GROUP_BY, or the NICs and accelerators each host sees"
+            "OFI_NCCL_FORCE_NUM_RAILS, OFI_NCCL_NIC_GROUPS, OFI_NCCL_GROUP_BY, FI_EFA_IFACE, or the NICs and accelerators each host sees"
         }
         Mismatch::ControlRails => "OFI_NCCL_RR_CTRL_MSG",
         Mismatch::KeyWidth => "the provider and libfabric version of each host",

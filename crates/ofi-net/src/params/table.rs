@@ -241,6 +241,7 @@ table! {
     NvtxTraceDimension = text("OFI_NCCL_NVTX_TRACE_DIMENSION", None, "what traces are grouped by").is(LATER);
     GdakiEfaHwCounter = text("OFI_NCCL_GDAKI_EFA_HW_COUNTER", None, "hardware counters of device-initiated traffic").is(LATER);
     FiProvider = text("FI_PROVIDER", None, "libfabric's own filter of providers; where it is unset EFA is preferred, and on a host for EFA nothing else is taken");
+    FiEfaIface = text("FI_EFA_IFACE", None, "libfabric's own list of EFAs to use, with commas, or all; what it leaves out is no NIC here, and the warnings of missing NICs name it");
     ConnectTimeout = number("OFI_NCCL_CONNECT_TIMEOUT", 120, (1, DAY_S), "bound of connect and of v4 accept, seconds");
     StallWarn = number("OFI_NCCL_STALL_WARN", 60, (0, DAY_S), "report a communicator with requests and no progress after so many seconds; 0: never");
     StallFail = number("OFI_NCCL_STALL_FAIL", 0, (0, DAY_S), "fail a communicator with requests and no progress after so many seconds; 0: never");

@@ -28,16 +28,22 @@ pub fn admits(filter: &str, provider: &str) -> bool {
 /// The variable with its value, for a line of the log: bounded, and in quotes where it has what one does
 /// not see.
 pub(super) fn shown(filter: Option<&str>) -> String {
-    let is_plain = |c: char| c.is_ascii_graphic();
     match filter {
         None => "FI_PROVIDER unset".to_owned(),
         Some("") => {
             "FI_PROVIDER set and empty, which keeps every provider out: unset it".to_owned()
         }
-        Some(filter) if filter.len() <= PLAIN_CHARS_MAX && filter.chars().all(is_plain) => {
-            format!("FI_PROVIDER={filter}")
-        }
-        Some(filter) => format!("FI_PROVIDER={}", shorten(filter)),
+        Some(filter) => set("FI_PROVIDER", filter),
+    }
+}
+
+/// A variable of libfabric with its value, as [`shown`] shows it.
+pub(super) fn set(variable: &str, value: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_graphic();
+    if value.len() <= PLAIN_CHARS_MAX && value.chars().all(is_plain) {
+        format!("{variable}={value}")
+    } else {
+        format!("{variable}={}", shorten(value))
     }
 }
 

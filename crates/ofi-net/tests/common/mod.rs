@@ -245,6 +245,7 @@ pub fn config(rails: u8) -> Config {
     Config {
         libfabric_path: library_path(),
         fi_provider: std::env::var("FI_PROVIDER").ok(),
+        efa_iface: std::env::var("FI_EFA_IFACE").ok(),
         exclude_tcp_if: Vec::new(),
         // The emulated EFA works on any libfabric.
         efa_version_check: false,

@@ -110,7 +110,7 @@ fn some_are_missing() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     for part in [
         "OFI-W0113",
-        "devices have 1 to 4 rails; 5 of the 32 EFAs of p5.48xlarge",
+        "devices have 1 to 4 rails; 5 of the 32 EFAs of p5.48xlarge; FI_EFA_IFACE=\"rdmap79s0,rdmap80s0,",
         "give this host all its NICs",
         "OFI_NCCL_FORCE_NUM_RAILS",
     ] {
@@ -123,7 +123,12 @@ fn some_are_missing() {
     });
     let warnings = forced.log.at(Level::Warn);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    for part in ["OFI-W0114", "5 of the 32 EFAs", "launch template"] {
+    for part in [
+        "OFI-W0114",
+        "5 of the 32 EFAs of p5.48xlarge; FI_EFA_IFACE=",
+        "unset FI_EFA_IFACE",
+        "launch template",
+    ] {
         assert!(warnings[0].contains(part), "{part}: {warnings:?}");
     }
     let (send, recv) = connect(&side.net, &side.net);
@@ -146,6 +151,7 @@ fn some_are_missing() {
     ] {
         assert_eq!(error.code(), Code::Mismatch, "{error}");
         assert!(error.what().contains(counts), "{error}");
+        assert!(error.what().contains("FI_EFA_IFACE"), "{error}");
         assert!(
             error.to_string().contains("OFI_NCCL_FORCE_NUM_RAILS"),
             "{error}"
