@@ -39,11 +39,15 @@ pub(super) fn shown(filter: Option<&str>) -> String {
 
 /// A variable of libfabric with its value, as [`shown`] shows it.
 pub(super) fn set(variable: &str, value: &str) -> String {
+    format!("{variable}={}", plain(value))
+}
+
+fn plain(value: &str) -> String {
     let is_plain = |c: char| c.is_ascii_graphic();
     if value.len() <= PLAIN_CHARS_MAX && value.chars().all(is_plain) {
-        format!("{variable}={value}")
+        value.to_owned()
     } else {
-        format!("{variable}={}", shorten(value))
+        shorten(value)
     }
 }
 
@@ -56,6 +60,15 @@ pub(super) fn misread(filter: &str) -> Option<String> {
 }
 
 fn misread_name(name: &str) -> Option<String> {
+    const QUOTES: [char; 2] = ['"', '\''];
+    if name.contains(QUOTES) {
+        let bare = name.replace(QUOTES, "");
+        return Some(format!(
+            "the quotes are part of the value (docker --env-file keeps them), and no provider has any in its \
+             name: {} without quotes",
+            plain(&bare)
+        ));
+    }
     if name.trim() != name {
         let (with, without) = (shorten(name), shorten(name.trim()));
         return Some(format!(
@@ -98,6 +111,12 @@ mod tests {
         for (filter, part) in [
             (" efa", "none is called \" efa\": \"efa\""),
             ("tcp,shm\t", "none is called \"shm?\": \"shm\""),
+            ("\"tcp\"", "the quotes are part of the value"),
+            ("\"tcp\"", ": tcp without quotes"),
+            ("'efa'", ": efa without quotes"),
+            ("\"tcp,efa\"", ": tcp without quotes"),
+            ("shm,\"tcp;ofi_rxm\"", ": tcp;ofi_rxm without quotes"),
+            ("\"^tcp\"", ": ^tcp without quotes"),
             ("efa-direct", "a fabric of the provider efa"),
             ("tcp,EFA-Direct", "a fabric of the provider efa"),
             ("tcp;", "\"tcp;\" is no provider"),
