@@ -10,7 +10,7 @@ use ofi_topo::Accelerators;
 
 use crate::error::{Code, NetError};
 use crate::pages::page_bytes;
-use crate::params::{Flavour, Id, Note, Status, TABLE, Values};
+use crate::params::{self, Flavour, Id, Note, Status, TABLE, Values};
 use crate::platform::{self, Platform};
 use crate::trace::{MIB, TraceConfig};
 
@@ -244,18 +244,28 @@ impl Config {
         wanted.max(1)
     }
 
-    /// A line for the log.
-    pub(crate) fn describe_platform(&self, platform: &Platform) -> String {
+    /// A line for the log, of an instance type that a row of the table has, and of one that was `forced` and none
+    /// has: a name that somebody mistyped.
+    pub(crate) fn describe_platform(&self, forced: bool) -> Option<String> {
         let product = self.product_name.as_deref().unwrap_or_default();
+        let Some(platform) = self.platform() else {
+            let is_named = forced && !product.is_empty();
+            let product = params::shorten(product);
+            let line = format!(
+                "instance type {product} (OFI_NCCL_FORCE_PRODUCT_NAME): in no row of the table, so what is \
+                 measured holds"
+            );
+            return is_named.then_some(line);
+        };
         let each = if self.is_domain_per_thread() {
             "thread"
         } else {
             "process"
         };
-        format!(
+        Some(format!(
             "instance type {product:?}, known as {}: latency {} us, a domain for each {each}",
             platform.family, platform.latency_us
-        )
+        ))
     }
 
     /// Whether each thread has a domain of its own.

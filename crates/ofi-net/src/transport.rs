@@ -76,6 +76,7 @@ impl Transport {
     /// libfabric is missing or too old, no provider fits, the NICs cannot be grouped as asked.
     pub fn init(config: Config, log: Arc<dyn Log>) -> Result<Self, NetError> {
         let mut config = config;
+        let forced = config.product_name.is_some();
         config.settle_platform();
         config.check()?;
         let mut startup = Startup::default();
@@ -91,8 +92,8 @@ impl Transport {
             list: devices,
             nccl_file,
         } = found;
-        if let Some(platform) = config.platform() {
-            log::info(&*log, Subsys::Init, || config.describe_platform(platform));
+        if let Some(line) = config.describe_platform(forced) {
+            log::info(&*log, Subsys::Init, || line);
         }
         for device in &devices {
             log::info(&*log, Subsys::Init, || device.describe());

@@ -65,6 +65,27 @@ fn values_reach_their_fields() {
 }
 
 #[test]
+fn a_forced_instance_type_that_no_row_has_is_told_of() {
+    let on = |product: &str| Config {
+        product_name: Some(product.to_owned()),
+        ..Config::new(Flavour::Nccl)
+    };
+    let known = on("p5.48xlarge").describe_platform(false).unwrap();
+    assert!(known.contains("\"p5.48xlarge\", known as p5/"), "{known}");
+    assert_eq!(on("p5.48xlarge").describe_platform(true), Some(known));
+    for unknown in ["p5x.48xlarge", "a server", "p5\u{1b}[31m"] {
+        let line = on(unknown).describe_platform(true).unwrap();
+        assert!(line.contains(": in no row of the table"), "{line}");
+        assert!(line.starts_with("instance type \""), "{line}");
+        assert!(line.contains("(OFI_NCCL_FORCE_PRODUCT_NAME)"), "{line}");
+        assert!(!line.contains('\u{1b}'), "{line}");
+        // What the firmware says is nobody's mistake.
+        assert_eq!(on(unknown).describe_platform(false), None);
+    }
+    assert_eq!(on("").describe_platform(true), None);
+}
+
+#[test]
 fn what_leaves_no_efa_out_is_no_list_of_efas() {
     for all in ["", "all"] {
         let (config, notes) = config(&[("FI_EFA_IFACE", all)]);
