@@ -31,18 +31,10 @@ impl Files {
     /// It cannot be made.
     pub(crate) fn open(dir: &Path, host: &str) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
-        let plain = |c: char| {
-            if c.is_ascii_alphanumeric() || c == '.' {
-                c
-            } else {
-                '_'
-            }
-        };
-        let host: String = host.chars().take(64).map(plain).collect();
         Ok(Self {
             dir: dir.to_owned(),
             trigger: dir.join(TRIGGER),
-            stem: format!("{FILE_PREFIX}{host}-{}", std::process::id()),
+            stem: stem(host, std::process::id()),
             next: 1,
         })
     }
@@ -86,6 +78,20 @@ impl Files {
         }
         Ok(path)
     }
+}
+
+/// Beginning of the names of a process's dumps; `-`, a number and `.json` follow.
+#[must_use]
+pub fn stem(host: &str, pid: u32) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || c == '.' {
+            c
+        } else {
+            '_'
+        }
+    };
+    let host: String = host.chars().take(64).map(plain).collect();
+    format!("{FILE_PREFIX}{host}-{pid}")
 }
 
 /// Puts `bytes` under a name in one step: who reads finds all of them, or what was there before.

@@ -12,7 +12,7 @@ mod nic;
 mod trace;
 
 pub(crate) use file::Files;
-pub use file::changed_ns;
+pub use file::{changed_ns, stem};
 pub(crate) use gather::{DomainFacts, comms};
 pub use nic::NicCounters;
 pub(crate) use nic::NicsAtStart;

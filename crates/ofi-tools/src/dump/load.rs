@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use ofi_net::dump::{
-    Comm, Domain, Dump, FILE_PREFIX, Kind, Reason, SCHEMA, TOOL, TRIGGER, changed_ns,
+    Comm, Domain, Dump, FILE_PREFIX, Kind, Reason, SCHEMA, TOOL, TRIGGER, changed_ns, stem,
 };
 use ofi_net::shared;
 
@@ -48,8 +48,10 @@ pub(super) struct Member {
     pub(super) dump: Option<Dump>,
     /// The one before that.
     pub(super) before: Option<Dump>,
-    /// It has not answered when others did, or when it was asked.
+    /// It has not answered when others did, or when it was asked; or its answer cannot be read.
     pub(super) silent: bool,
+    /// A newer dump of it is there, and cannot be read: that it is silent is not said.
+    pub(super) unread: bool,
     /// That it is silent is no matter of time: it was asked, or has never written a dump.
     pub(super) was_asked: bool,
     pub(super) alive: Alive,
@@ -87,6 +89,8 @@ pub(super) struct Job {
     pub(super) members: Vec<Member>,
     /// Processes of earlier runs, which are left out.
     pub(super) earlier: usize,
+    /// Files that cannot be read, of processes of which nothing else is there.
+    pub(super) strays: Vec<String>,
     /// From the address of an endpoint to the members that have one of that address.
     ends: HashMap<String, Vec<usize>>,
 }
@@ -123,8 +127,38 @@ pub(super) fn triggers(paths: &[PathBuf]) -> HashMap<u64, u64> {
     paths.iter().filter_map(of).collect()
 }
 
+/// A file that cannot be read, or is no dump.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    path: PathBuf,
+    error: String,
+}
+
+impl core::fmt::Display for Refused {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.error)
+    }
+}
+
+impl Refused {
+    /// Whether it is a dump of the process with that beginning of its files' names.
+    fn is_of(&self, stem: &str) -> bool {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        let number = name.and_then(|name| name.strip_prefix(stem)?.strip_prefix('-'));
+        let number = number.and_then(|rest| rest.strip_suffix(".json"));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    }
+
+    /// When it was written, milliseconds since 1970: not before what is in it.
+    fn written_ms(&self) -> Option<u64> {
+        let written = fs::symlink_metadata(&self.path).ok()?.modified().ok()?;
+        let since = written.duration_since(std::time::UNIX_EPOCH).ok()?;
+        u64::try_from(since.as_millis()).ok()
+    }
+}
+
 /// The dumps, and what is wrong with those that are none.
-pub(crate) fn read(paths: &[PathBuf]) -> (Vec<Dump>, Vec<String>) {
+pub(crate) fn read(paths: &[PathBuf]) -> (Vec<Dump>, Vec<Refused>) {
     let (mut dumps, mut refused) = (Vec::new(), Vec::new());
     for path in paths {
         // What is found in a directory may be anybody's; what is named is the user's.
@@ -133,12 +167,15 @@ pub(crate) fn read(paths: &[PathBuf]) -> (Vec<Dump>, Vec<String>) {
             false => (Ok(vec![path.clone()]), shared::open_named),
         };
         for file in files.unwrap_or_else(|error| {
-            refused.push(format!("{}: {error}", path.display()));
+            refused.push(Refused {
+                path: path.clone(),
+                error: error.to_string(),
+            });
             Vec::new()
         }) {
             match read_file(&file, open) {
                 Ok(dump) => dumps.push(dump),
-                Err(error) => refused.push(format!("{}: {error}", file.display())),
+                Err(error) => refused.push(Refused { path: file, error }),
             }
         }
     }
@@ -197,9 +234,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Dump, String> {
 }
 
 impl Job {
-    /// The processes that wrote `dumps`, to directories whose triggers these are.
-    pub(super) fn of(dumps: Vec<Dump>, triggers: HashMap<u64, u64>) -> Self {
+    /// The processes that wrote `dumps` and `refused`, to directories whose triggers these are.
+    pub(super) fn of(dumps: Vec<Dump>, refused: &[Refused], triggers: HashMap<u64, u64>) -> Self {
         let host = own_host();
+        let strays = strays(&dumps, refused);
         let (lives, earlier) = last_run(dumps, |dump| alive(dump, host.as_deref()));
         let asked = asked(triggers, &lives);
         let latest_ms = lives.iter().map(|life| life.dump.at_unix_ms).max();
@@ -208,7 +246,8 @@ impl Job {
             .into_iter()
             .map(|life| Member {
                 name: name_of(&life.dump),
-                silent: is_silent(&life.dump, &asked, latest_ms),
+                silent: is_unread(&life.dump, refused) || is_silent(&life.dump, &asked, latest_ms),
+                unread: is_unread(&life.dump, refused),
                 was_asked: asked.contains_key(&life.dump.dir_inode),
                 alive: life.alive,
                 rings: Rings::of_dump(&life.dump),
@@ -234,6 +273,7 @@ impl Job {
         Self {
             members,
             earlier,
+            strays,
             ends,
         }
     }
@@ -253,6 +293,31 @@ impl Job {
         let here = known.iter().find(|&&at| host(at) == host(from));
         here.or_else(|| known.first()).copied()
     }
+}
+
+/// Whether a process wrote a file that cannot be read, after its newest dump that can.
+fn is_unread(newest: &Dump, refused: &[Refused]) -> bool {
+    let stem = stem(&newest.process.host, newest.process.pid);
+    let mut of_it = refused.iter().filter(|file| file.is_of(&stem));
+    of_it.any(|file| {
+        let written_ms = file.written_ms();
+        written_ms.is_none_or(|written_ms| written_ms >= newest.at_unix_ms)
+    })
+}
+
+/// The files that are of no process whose dumps are there, by their names.
+fn strays(dumps: &[Dump], refused: &[Refused]) -> Vec<String> {
+    let processes = dumps.iter().map(|dump| &dump.process);
+    let known: std::collections::BTreeSet<String> =
+        processes.map(|p| stem(&p.host, p.pid)).collect();
+    let is_stray =
+        |file: &&Refused| is_dump_name(&file.path) && !known.iter().any(|stem| file.is_of(stem));
+    let name = |file: &Refused| {
+        let name = file.path.file_name()?.to_str()?;
+        Some(name.escape_debug().to_string())
+    };
+    let names = refused.iter().filter(is_stray).filter_map(name);
+    names.collect()
 }
 
 /// The newest trigger of each directory.
@@ -300,6 +365,7 @@ fn missing(members: &[Member]) -> Vec<Member> {
             dump: None,
             before: None,
             silent: true,
+            unread: false,
             was_asked: true,
             alive: Alive::Unknown,
             rings: Rings::default(),

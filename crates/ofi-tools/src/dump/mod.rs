@@ -61,7 +61,7 @@ pub(crate) fn run(args: &DumpArgs) -> ExitCode {
         }
         return ExitCode::from(2);
     }
-    let job = Job::of(dumps, load::triggers(&args.paths));
+    let job = Job::of(dumps, &refused, load::triggers(&args.paths));
     let waits = blame::waits(&job);
     let verdicts = follow::verdicts(&job, &waits);
     if args.json {

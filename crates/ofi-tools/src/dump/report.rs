@@ -22,6 +22,9 @@ const VERDICTS_MAX: usize = 8;
 /// Records of one process that are shown, at most.
 const RECORDS_MAX: usize = 3;
 
+/// Of a process whose last word is in a file that is none.
+const UNREAD: &str = "its newest dump cannot be read";
+
 /// Raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
 
@@ -90,7 +93,12 @@ fn headline(job: &Job, waits: &[Wait], verdict: &Verdict) -> String {
     let first = verdict.waits.first().and_then(|&at| waits.get(at));
     match &verdict.culprit {
         Culprit::Member(at) => {
-            let silent = job.members.get(*at).is_some_and(|member| member.silent);
+            let member = job.members.get(*at);
+            let silent = member.is_some_and(|member| member.silent);
+            if let Some(wait) = first.filter(|_| member.is_some_and(|member| member.unread)) {
+                let (name, wanted) = (job.name(*at), wanted(wait));
+                return format!("{name}: {UNREAD}; wanted of it: {wanted}; waiting: {waiting}");
+            }
             let what = match (first, silent) {
                 (None, _) => String::new(),
                 (Some(wait), false) => owes(wait),
@@ -115,21 +123,41 @@ fn headline(job: &Job, waits: &[Wait], verdict: &Verdict) -> String {
             )
         }
         Culprit::Address(address) => {
-            format!("who has the address {address}, and wrote no dump; waiting: {waiting}")
+            let members = job.members.iter().enumerate();
+            let unread = members.filter(|(_, m)| m.unread).map(|(at, _)| at);
+            let unread: BTreeSet<usize> = unread.collect();
+            let why = match (unread.is_empty(), job.strays.first()) {
+                (false, _) => format!("perhaps {}: {UNREAD}", names(job, &unread)),
+                (true, Some(stray)) => {
+                    format!("and wrote no dump that can be read, perhaps {stray}")
+                }
+                (true, None) => "and wrote no dump".to_owned(),
+            };
+            format!("who has the address {address}, {why}; waiting: {waiting}")
         }
         Culprit::Nobody => format!("nobody connects to listeners; waiting: {waiting}"),
-        Culprit::Silent(all) if all.len() == job.members.len() => {
-            "nobody has answered, and nobody has said that it waits".to_owned()
-        }
-        Culprit::Silent(all) => {
-            let all: BTreeSet<usize> = all.iter().copied().collect();
-            let is = if all.len() == 1 { "is" } else { "are" };
-            format!(
-                "{} {is} silent, and nobody waits for that in the plugin: the others may wait elsewhere",
-                names(job, &all)
-            )
-        }
+        Culprit::Silent(all) => silence(job, all),
     }
+}
+
+/// Who is silent, and whose answers cannot be read.
+fn silence(job: &Job, all: &[usize]) -> String {
+    let is_unread = |at: &usize| job.members.get(*at).is_some_and(|member| member.unread);
+    let (unread, silent): (BTreeSet<usize>, BTreeSet<usize>) =
+        all.iter().partition(|&at| is_unread(at));
+    if silent.len() == job.members.len() {
+        return "nobody has answered, and nobody has said that it waits".to_owned();
+    }
+    let mut parts = Vec::new();
+    if !silent.is_empty() {
+        let is = if silent.len() == 1 { "is" } else { "are" };
+        parts.push(format!("{} {is} silent", names(job, &silent)));
+    }
+    if !unread.is_empty() {
+        parts.push(format!("{}: {UNREAD}", names(job, &unread)));
+    }
+    let who = parts.join("; ");
+    format!("{who}, and nobody waits for that in the plugin: the others may wait elsewhere")
 }
 
 /// What a member owes, in the words that follow its name.
@@ -217,10 +245,13 @@ fn about(job: &Job, at: usize, owes: Option<&[Wait]>) -> Vec<String> {
     };
     let mut lines = Vec::new();
     let Some(dump) = &member.dump else {
-        return vec![
+        let mut text =
             "it wrote no dump: it never came so far, or is on a host that writes elsewhere"
-                .to_owned(),
-        ];
+                .to_owned();
+        if let Some(stray) = job.strays.first() {
+            text += &format!("; or its dump is one that cannot be read, as {stray}");
+        }
+        return vec![text];
     };
     let process = &dump.process;
     lines.push(format!(
@@ -260,12 +291,13 @@ fn last_of(job: &Job, at: usize) -> Vec<String> {
 fn state(member: &Member) -> String {
     let reason = member.dump.as_ref().map(|dump| dump.reason);
     let silent = match (member.silent, reason) {
+        _ if member.unread => UNREAD,
         (false, _) => "it has answered",
         (true, Some(Reason::Error)) => "it is silent since its first error",
         (true, Some(Reason::Start)) => "it is silent since its start",
         (true, _) => "it is silent since an earlier dump",
     };
-    let alive = match (member.alive, member.silent) {
+    let alive = match (member.alive, member.silent && !member.unread) {
         (Alive::Gone, _) => "; that process is gone",
         (Alive::Stopped, _) => "; that process is stopped (SIGSTOP, a debugger)",
         (Alive::Running, true) => {
@@ -280,12 +312,19 @@ fn state(member: &Member) -> String {
 
 fn summary(job: &Job, waits: &[Wait]) -> String {
     let waiting: BTreeSet<usize> = waits.iter().map(|wait| wait.who).collect();
-    let silent = (0..job.members.len()).filter(|&at| job.members.get(at).is_some_and(|m| m.silent));
-    let silent: BTreeSet<usize> = silent.collect();
+    let of = |is: fn(&Member) -> bool| -> BTreeSet<usize> {
+        let members = job.members.iter().enumerate();
+        members.filter(|(_, m)| is(m)).map(|(at, _)| at).collect()
+    };
+    let silent = of(|member| member.silent && !member.unread);
+    let unread = of(|member| member.unread);
     let (all, quiet) = (job.members.len(), silent.len());
     let mut text = format!("{all} processes: {} wait, {quiet} silent", waiting.len());
     if quiet > 0 {
         text += &format!(" ({})", names(job, &silent));
+    }
+    if !unread.is_empty() {
+        text += &format!(", {} unreadable ({})", unread.len(), names(job, &unread));
     }
     if job.earlier > 0 {
         text += &format!("; left out: {} of an earlier run", job.earlier);
@@ -336,7 +375,8 @@ pub(super) fn json(job: &Job, waits: &[Wait], verdicts: &[Verdict]) -> Value {
             "pid": process.map(|p| p.pid),
             "reason": dump.map(|dump| dump.reason),
             "at_unix_ms": dump.map(|dump| dump.at_unix_ms),
-            "silent": member.silent,
+            "silent": member.silent && !member.unread,
+            "unread": member.unread,
             "nics": dump.map(|dump| &dump.nics),
             "last": rings::last(job, at, RECORDS_MAX),
             "alive": match member.alive {

@@ -45,7 +45,7 @@ pub(super) fn read(paths: &[PathBuf]) -> Result<(Vec<Content>, Vec<String>), Vec
         if path.is_dir() {
             let (dumps, others) = dumps::read(core::slice::from_ref(path));
             found.extend(dumps);
-            refused.extend(others);
+            refused.extend(others.iter().map(ToString::to_string));
             continue;
         }
         match read_file(path) {

@@ -355,3 +355,84 @@ fn a_trigger_that_is_no_file_is_refused() {
     refused("no file");
     assert_eq!(std::fs::read(&precious).unwrap(), b"mine");
 }
+
+/// Whose last word is in a file that is none has answered, whatever an older dump of it says.
+#[test]
+fn a_newest_dump_that_cannot_be_read_is_no_silence() {
+    let whole = serde_json::to_string(&rank(2, Vec::new())).unwrap();
+    let newer = whole.replace(&format!("\"schema\":{SCHEMA}"), "\"schema\":99");
+    let answered = Dump {
+        answers_ns: Some(ASKED - 1),
+        ..rank(2, Vec::new())
+    };
+    let waits = || rank(1, vec![stuck(Kind::Recv, (1, 2), 9)]);
+    let unread = "its newest dump cannot be read";
+    for text in [&whole[..whole.len() / 2], "", &newer] {
+        for (older, first, says) in [
+            (
+                start(&answered, 100),
+                rank(1, Vec::new()),
+                format!("rank 2: {unread}, and nobody waits"),
+            ),
+            (
+                start(&answered, 100),
+                waits(),
+                format!("10.0.0.2:7, perhaps rank 2: {unread}; waiting: rank 1"),
+            ),
+            (
+                answered.clone(),
+                waits(),
+                format!("rank 2: {unread}; wanted of it: "),
+            ),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            write(dir.path(), &[first, older]);
+            let file = dir.path().join("ofi-dump-n2-102-5.json");
+            std::fs::write(&file, text).unwrap();
+            let output = ofi(&[], dir.path());
+            let page = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{page}");
+            assert!(page.contains(&says), "{says}: {page}");
+            assert!(page.contains(" 0 silent, 1 unreadable (rank 2)"), "{page}");
+            assert!(!page.contains("is silent"), "{page}");
+            let said: Value = serde_json::from_slice(&ofi(&["--json"], dir.path()).stdout).unwrap();
+            let second = &said["processes"][1];
+            assert_eq!(
+                (&second["silent"], &second["unread"]),
+                (&false.into(), &true.into())
+            );
+            // Of before the dump that can be read it says nothing.
+            let damaged = std::fs::File::options().write(true).open(&file).unwrap();
+            damaged.set_modified(UNIX_EPOCH).unwrap();
+            let page = String::from_utf8(ofi(&[], dir.path()).stdout).unwrap();
+            assert!(
+                !page.contains(unread) && page.contains("1 silent (rank 2)"),
+                "{page}"
+            );
+        }
+    }
+}
+
+/// Nothing else of that process is there: who waits for it is shown the file.
+#[test]
+fn a_file_of_nobody_known_is_named_where_somebody_is_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[rank(1, vec![stuck(Kind::Recv, (1, 2), 9)])]);
+    // Another process of the same host, whose number begins alike.
+    std::fs::write(dir.path().join("ofi-dump-n1-1019-1.json"), "").unwrap();
+    let page = String::from_utf8(ofi(&[], dir.path()).stdout).unwrap();
+    let says = "and wrote no dump that can be read, perhaps ofi-dump-n1-1019-1.json";
+    assert!(
+        page.contains(says) && !page.contains("unreadable"),
+        "{page}"
+    );
+    let mut counted = rank(1, Vec::new());
+    counted.process.world = Some(2);
+    write(dir.path(), &[counted]);
+    let page = String::from_utf8(ofi(&[], dir.path()).stdout).unwrap();
+    let says = "or its dump is one that cannot be read, as ofi-dump-n1-1019-1.json";
+    assert!(
+        page.contains("rank 0: it wrote no dump") && page.contains(says),
+        "{page}"
+    );
+}
