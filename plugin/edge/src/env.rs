@@ -34,7 +34,7 @@ fn rank_in(variable: impl Fn(&str) -> Option<String>) -> (Option<u32>, Option<u3
 }
 
 fn concerns_us(name: &str) -> bool {
-    ["OFI_", "NCCL_OFI_", "FI_PROVIDER"]
+    ["OFI_", "NCCL_OFI_", "FI_PROVIDER", "FI_EFA_IFACE"]
         .iter()
         .any(|prefix| name.starts_with(prefix))
 }
@@ -50,6 +50,7 @@ mod tests {
             "OFI_LIBFABRIC_PATH",
             "NCCL_OFI_X",
             "FI_PROVIDER",
+            "FI_EFA_IFACE",
         ] {
             assert!(concerns_us(name), "{name}");
         }
