@@ -110,6 +110,12 @@ const ODD: &[Start<'_>] = &[
             "FI_PROVIDER=efa-direct; efa-direct is a fabric",
         ],
     },
+    Start {
+        provider: "\"tcp\"",
+        settings: &[],
+        ends: "fails",
+        texts: &["OFI-E0103", "the quotes are part of the value"],
+    },
     // Whatever is in a variable, what to do is within what collectives libraries keep of a line.
     Start {
         provider: LONG,
