@@ -227,6 +227,16 @@ fn what_is_no_trace_is_told_apart() {
     assert_eq!(reader.next(), None);
 }
 
+/// A record of data rail 0.
+fn at_first(record: Record<'_>) -> Stamped<'_> {
+    Stamped {
+        at_ns: 1,
+        domain: 0,
+        lane: Lane::data(0),
+        record,
+    }
+}
+
 #[test]
 fn unknown_kinds_are_passed_and_counted() {
     let mut bytes = Vec::new();
@@ -235,13 +245,7 @@ fn unknown_kinds_are_passed_and_counted() {
     unknown.resize(20, 0);
     bytes.extend(&unknown);
     bytes.extend(unknown);
-    let record = Record::Done { token: 9 };
-    let known = Stamped {
-        at_ns: 1,
-        domain: 0,
-        lane: Lane::data(0),
-        record,
-    };
+    let known = at_first(Record::Done { token: 9 });
     known.encode(&mut bytes);
     let (_, mut reader) = Reader::open(&bytes).unwrap();
     assert_eq!(reader.next(), Some(Ok(known)));
@@ -277,14 +281,9 @@ fn every_outcome_of_a_post_comes_back() {
         };
         let mut bytes = Vec::new();
         header().encode(&mut bytes);
-        let stamped = Stamped {
-            at_ns: 1,
-            domain: 0,
-            lane: Lane::data(0),
-            record,
-        };
-        stamped.encode(&mut bytes);
+        let written = at_first(record);
+        written.encode(&mut bytes);
         let (_, mut reader) = Reader::open(&bytes).unwrap();
-        assert_eq!(reader.next(), Some(Ok(stamped)));
+        assert_eq!(reader.next(), Some(Ok(written)));
     }
 }
