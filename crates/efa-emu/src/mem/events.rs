@@ -137,7 +137,9 @@ pub(crate) fn unread(events: &Events) -> u64 {
 /// Whether the queue has room for another entry, for who only wants to know: there may be none when it is
 /// added.
 pub(crate) fn has_room(events: &Events) -> bool {
-    let (held, unread) = (events.held.load(Ordering::SeqCst), unread(events));
+    // In this order: what the owner takes meanwhile counts twice, and never not at all.
+    let unread = unread(events);
+    let held = events.held.load(Ordering::SeqCst);
     let capacity = u64::from(events.capacity.load(Ordering::Relaxed));
     unread < EVENTS as u64 && u64::from(held).saturating_add(unread) < capacity
 }
@@ -257,6 +259,7 @@ pub(crate) fn restore(events: &Events, own: u32) {
 mod tests {
     use super::*;
     use crate::mem::mapping;
+    use core::sync::atomic::AtomicU32;
 
     fn ring(capacity: u32, test: impl FnOnce(&Events)) {
         let dir = tempfile::tempdir().expect("a directory");
@@ -321,6 +324,38 @@ mod tests {
                 }
             });
             assert_eq!(most, u64::from(CAPACITY));
+        });
+    }
+
+    /// What its owner takes over is counted on the way too.
+    #[test]
+    fn never_more_while_the_owner_takes_what_waits() {
+        const CAPACITY: u32 = 64;
+        let own = std::process::id();
+        ring(CAPACITY, |events| {
+            for round in 0..1000 {
+                let held = AtomicU32::new(0);
+                let is_full = || held.load(Ordering::Relaxed) >= CAPACITY;
+                events.held.store(0, Ordering::SeqCst);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        while !is_full() {
+                            push(events, own, 1, &event(0));
+                        }
+                        // None of these fits.
+                        (0..100).for_each(|_| assert!(!push(events, own, 1, &event(0))));
+                    });
+                    while !is_full() {
+                        if first(events).is_some() {
+                            let now = held.load(Ordering::Relaxed) + 1;
+                            holds(events, now);
+                            remove_first(events);
+                            held.store(now, Ordering::Relaxed);
+                        }
+                    }
+                });
+                assert_eq!((round, unread(events)), (round, 0));
+            }
         });
     }
 

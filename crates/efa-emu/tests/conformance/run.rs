@@ -125,7 +125,10 @@ pub(crate) fn child() {
     };
     let rules: Vec<&Rule> = match wanted.as_str() {
         "all" => ALL.iter().collect(),
-        name => EXTRA.iter().filter(|rule| rule.0 == name).collect(),
+        name => {
+            let every = ALL.iter().chain(EXTRA);
+            every.filter(|rule| rule.0 == name).collect()
+        }
     };
     assert!(!rules.is_empty(), "no rule {wanted}");
     match variable("EFA_TEST_SIDE").as_deref() {
