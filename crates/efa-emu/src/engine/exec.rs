@@ -222,12 +222,11 @@ impl Ep {
         if let Some(claim) = op.state.claim {
             return Ok(claim);
         }
-        let user = self.domain.process.user();
         let held = self.hold(op, at, now)?;
         // Whoever claims must be able to tell.
         let can_tell = events::of(at.segment, at.endpoint).is_some_and(events::has_room);
         let claim = can_tell
-            .then(|| receives::claim(at.endpoint, Queue::Untagged, 0, user))
+            .then(|| receives::claim(at.endpoint, Queue::Untagged, 0, self.claimer()))
             .flatten();
         drop(held);
         match claim {

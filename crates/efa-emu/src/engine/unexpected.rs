@@ -15,7 +15,7 @@ use crate::mem::copy::{Direction, Side, transfer};
 use crate::mem::events::{self, Happened};
 use crate::mem::hazard::{self, Announced};
 use crate::mem::layout::{BLOCK_BYTES, Block, Segment};
-use crate::mem::receives::{self, Claim, Posted, Queue};
+use crate::mem::receives::{self, By, Claim, Posted, Queue};
 use crate::mem::regions::{self, Use};
 use crate::mem::unexpected::{self, Due, Fate, Sent};
 use crate::plan::{Code, OpFault};
@@ -55,7 +55,7 @@ impl Ep {
             return Err(self.not_ready(op, now));
         }
         let may_claim = || !unexpected::is_unsettled(at.endpoint);
-        let claim = || receives::claim(at.endpoint, queue, tag, user);
+        let claim = || receives::claim(at.endpoint, queue, tag, self.claimer());
         let found = may_claim().then(claim).flatten();
         drop(held);
         if let Some(claim) = found {
@@ -208,6 +208,14 @@ impl Ep {
         // written until its completion (fi_msg(3)), and where regions were named they are announced.
         let moved = unsafe { transfer(Side::Own, Direction::Out, (from, into), event.len) };
         moved.map_or(no_memory, |()| event)
+    }
+
+    /// This endpoint, as one that claims receives.
+    pub(super) fn claimer(&self) -> By {
+        By {
+            user: self.domain.process.user(),
+            source: self.address().to_source(),
+        }
     }
 
     /// A message, as its receiver sees it.

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use super::lock::Lock;
 
 /// First word of a segment; the digits count the layout's versions.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu10");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"efaemu11");
 
 /// Bits of a key that name the slot of its region; the others are its generation.
 pub(crate) const REGION_BITS: u32 = 18;
@@ -196,6 +196,8 @@ pub(crate) struct Receive {
     pub(crate) claimer: AtomicU32,
     /// Its position in the order.
     pub(crate) position: AtomicU64,
+    /// Whose message had it last ([`super::receives::By`]), 0 if nobody's.
+    pub(crate) last: AtomicU64,
     /// The owner's context.
     pub(crate) context: AtomicU64,
     pub(crate) tag: AtomicU64,
@@ -299,7 +301,7 @@ pub(crate) struct Relay {
 
 const _: () = {
     assert!(size_of::<Region>() == 48);
-    assert!(size_of::<Receive>() == 144);
+    assert!(size_of::<Receive>() == 152);
     assert!(size_of::<Event>() == 96);
     // Sparse, but the address space of 64 peers must hold it.
     assert!(size_of::<Segment>() < 4 << 30);

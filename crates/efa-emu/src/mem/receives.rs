@@ -51,6 +51,21 @@ impl Posted {
     }
 }
 
+/// Who claims a receive, and for whose message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct By {
+    pub(crate) user: u32,
+    /// As [`Happened::source`](super::events::Happened::source).
+    pub(crate) source: [u64; 2],
+}
+
+impl By {
+    /// The source in one word, which is not 0.
+    fn word(source: [u64; 2]) -> u64 {
+        source[0].rotate_left(32) ^ source[1] | 1 << 63
+    }
+}
+
 /// A receive that is being filled, and where it stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
@@ -189,6 +204,7 @@ fn write(entry: &Receive, receive: &Posted) {
         word.store(given, Ordering::Relaxed);
     }
     entry.claimer.store(0, Ordering::Relaxed);
+    entry.last.store(0, Ordering::Relaxed);
     entry.state.store(state::POSTED, Ordering::Relaxed);
 }
 
@@ -221,18 +237,42 @@ pub(crate) fn fits(endpoint: &Endpoint, which: Queue, place: u64, tag: u64) -> b
         && (which == Queue::Untagged || (entry.tag.load(Ordering::Relaxed) ^ tag) & !ignore == 0)
 }
 
+/// Whether a receive came back from this source, whose message for it was lost: what the same source sent
+/// after that is not for it, or its messages would match out of order.
+pub(crate) fn came_back_from(
+    endpoint: &Endpoint,
+    which: Queue,
+    place: u64,
+    source: [u64; 2],
+) -> bool {
+    let last = entry(queue(endpoint, which), place)
+        .last
+        .load(Ordering::Relaxed);
+    last == By::word(source)
+}
+
+/// Notes that the message of this source for a receive that waits is lost, unless the receive came back from
+/// somebody already.
+pub(crate) fn note_lost(endpoint: &Endpoint, which: Queue, place: u64, source: [u64; 2]) -> bool {
+    let last = &entry(queue(endpoint, which), place).last;
+    let word = By::word(source);
+    last.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok()
+}
+
 /// Claims the first receive that fits a tag (any, if untagged). Under the endpoint's lock.
-pub(crate) fn claim(endpoint: &Endpoint, which: Queue, tag: u64, own: u32) -> Option<Claim> {
+pub(crate) fn claim(endpoint: &Endpoint, which: Queue, tag: u64, by: By) -> Option<Claim> {
     let mut waiting = waiting(endpoint, which);
     let place = waiting.find(|place| fits(endpoint, which, *place, tag))?;
-    Some(claim_at(endpoint, which, place, own))
+    Some(claim_at(endpoint, which, place, by))
 }
 
 /// Claims a receive that waits. Under the endpoint's lock.
-pub(crate) fn claim_at(endpoint: &Endpoint, which: Queue, place: u64, own: u32) -> Claim {
+pub(crate) fn claim_at(endpoint: &Endpoint, which: Queue, place: u64, by: By) -> Claim {
     let queue = queue(endpoint, which);
     let entry = entry(queue, place);
-    entry.claimer.store(own, Ordering::Relaxed);
+    entry.claimer.store(by.user, Ordering::Relaxed);
+    entry.last.store(By::word(by.source), Ordering::Relaxed);
     entry.state.store(state::CLAIMED, Ordering::Release);
     advance(queue);
     at(endpoint, which, place)
@@ -381,6 +421,11 @@ mod tests {
     use super::*;
     use crate::mem::mapping::{self, Mapping};
 
+    const ONE: By = By {
+        user: 1,
+        source: [1, 1],
+    };
+
     fn endpoint(depth: usize) -> (tempfile::TempDir, Mapping) {
         let dir = tempfile::tempdir().expect("a directory");
         let (_, _, segment) = mapping::create(dir.path(), std::process::id()).expect("a segment");
@@ -405,7 +450,7 @@ mod tests {
         post(1000);
         for round in 0..500 {
             let (first, second) = (post(round), post(round));
-            let claim = |tag| claim(endpoint, Queue::Tagged, tag, 1).expect("a receive");
+            let claim = |tag| claim(endpoint, Queue::Tagged, tag, ONE).expect("a receive");
             let claimed = claim(round);
             assert_eq!((claimed.place, claimed.posted.context), (first, round));
             finish(endpoint, &claimed);
@@ -413,8 +458,8 @@ mod tests {
             assert_eq!(claimed.place, second);
             finish(endpoint, &claimed);
         }
-        assert!(claim(endpoint, Queue::Tagged, 1000, 1).is_some());
-        assert!(claim(endpoint, Queue::Tagged, 1000, 1).is_none());
+        assert!(claim(endpoint, Queue::Tagged, 1000, ONE).is_some());
+        assert!(claim(endpoint, Queue::Tagged, 1000, ONE).is_none());
     }
 
     #[test]
@@ -424,7 +469,7 @@ mod tests {
         for tag in 0..3 {
             post(endpoint, Queue::Untagged, &tagged(tag), tag).expect("a place");
         }
-        let claim = || claim(endpoint, Queue::Untagged, 0, 1).expect("a receive");
+        let claim = || claim(endpoint, Queue::Untagged, 0, ONE).expect("a receive");
         let (first, second) = (claim(), claim());
         unclaim(endpoint, &first);
         assert_eq!(claim().place, first.place);

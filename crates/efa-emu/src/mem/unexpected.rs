@@ -4,13 +4,17 @@
 //! Under the endpoint's lock either a message finds its receive or it is added here, and either a
 //! receive finds its message here or it is posted: what waits here fits nothing that is posted, so
 //! messages of one sender match in their order, and none waits for another one's receive.
+//!
+//! An announced message may be lost: its sender dies, or gives it up. Its receive waits for others then, but
+//! not for what the same sender sent after it. A message that is lost before it has a receive stays as
+//! [`state::LOST`] until it meets the one that it would have had.
 
 use core::slice::from_ref;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::layout::{BLOCKS, Block, Endpoint, Message, Segment, UNEXPECTED};
 use super::presence::{NOBODY, is_there};
-use super::receives::{self, Claim, Queue};
+use super::receives::{self, By, Claim, Queue};
 use super::room;
 
 /// States of a place.
@@ -24,6 +28,8 @@ mod state {
     pub(super) const MATCHED: u32 = 3;
     /// As kept; the owner has a receive to fill.
     pub(super) const DUE: u32 = 4;
+    /// Was announced, and its bytes are nowhere any more.
+    pub(super) const LOST: u32 = 5;
 }
 
 /// What a message is.
@@ -154,7 +160,7 @@ pub(crate) fn take(endpoint: &Endpoint, ticket: Ticket) -> Option<Claim> {
 pub(crate) fn withdraw(endpoint: &Endpoint, ticket: Ticket) {
     // If the endpoint closed meanwhile, somebody else's message is there, or none.
     if let Some((message, state::ANNOUNCED | state::MATCHED)) = of_ticket(endpoint, ticket) {
-        drop_message(endpoint, message);
+        lose(endpoint, message);
     }
 }
 
@@ -162,6 +168,27 @@ pub(crate) fn withdraw(endpoint: &Endpoint, ticket: Ticket) {
 pub(crate) fn leave(endpoint: &Endpoint, ticket: Ticket) {
     if let Some((message, state::ANNOUNCED | state::MATCHED)) = of_ticket(endpoint, ticket) {
         message.sender.store(NOBODY, Ordering::Relaxed);
+    }
+}
+
+/// Ends an announced message that will not come. A receive that it has waits again.
+fn lose(endpoint: &Endpoint, message: &Message) {
+    let lost = read(message);
+    let serial = message.serial.load(Ordering::Relaxed);
+    let has_later = places(endpoint).iter().any(|other| {
+        let later = read(other);
+        matches!(
+            other.state.load(Ordering::Acquire),
+            state::ANNOUNCED | state::KEPT
+        ) && other.serial.load(Ordering::Relaxed) > serial
+            && (later.queue, later.source) == (lost.queue, lost.source)
+    });
+    // A receive remembers whose message it had.
+    let has_receive = message.state.load(Ordering::Relaxed) == state::MATCHED;
+    if has_receive || !has_later {
+        drop_message(endpoint, message);
+    } else {
+        message.state.store(state::LOST, Ordering::Relaxed);
     }
 }
 
@@ -191,37 +218,58 @@ fn read(message: &Message) -> Sent {
 /// Gives a receive that was just posted to the message that waits for it longest, if there is one. The
 /// owner only, under the endpoint's lock.
 pub(crate) fn meet(endpoint: &Endpoint, which: Queue, place: u64, own: u32) {
-    let mut first: Option<(u64, &Message, u32)> = None;
-    let mut any = false;
-    for message in places(endpoint) {
+    let (message, sent, state) = loop {
+        let Some((message, sent)) = first_for(endpoint, which, place) else {
+            return;
+        };
         let state = message.state.load(Ordering::Acquire);
-        any |= state != state::FREE;
-        if !matches!(state, state::ANNOUNCED | state::KEPT) {
-            continue;
+        if state != state::LOST {
+            break (message, sent, state);
         }
-        let sent = read(message);
-        let serial = message.serial.load(Ordering::Relaxed);
-        let is_first = first.is_none_or(|(best, ..)| serial < best);
-        if sent.queue == which && is_first && receives::fits(endpoint, which, place, sent.tag) {
-            first = Some((serial, message, state));
+        // One receive for one lost message: the next one's is another.
+        if !receives::note_lost(endpoint, which, place, sent.source) {
+            return;
         }
-    }
-    if !any {
-        endpoint.unexpected.high.store(0, Ordering::Relaxed);
-    }
-    let Some((_, message, state)) = first else {
-        return;
+        message.state.store(state::FREE, Ordering::Relaxed);
     };
-    let (next, claimer) = match state {
+    let (next, user) = match state {
         state::KEPT => (state::DUE, own),
         _ => (state::MATCHED, message.sender.load(Ordering::Relaxed)),
     };
-    receives::claim_at(endpoint, which, place, claimer);
+    let source = sent.source;
+    receives::claim_at(endpoint, which, place, By { user, source });
     message.receive.store(place, Ordering::Relaxed);
     message.state.store(next, Ordering::Release);
     if next == state::DUE {
         endpoint.unexpected.due.store(1, Ordering::Relaxed);
     }
+}
+
+/// The message that waits longest of those that this receive is for.
+fn first_for(endpoint: &Endpoint, which: Queue, place: u64) -> Option<(&Message, Sent)> {
+    let mut first: Option<(u64, &Message, Sent)> = None;
+    let mut any = false;
+    for message in places(endpoint) {
+        let state = message.state.load(Ordering::Acquire);
+        any |= state != state::FREE;
+        if !matches!(state, state::ANNOUNCED | state::KEPT | state::LOST) {
+            continue;
+        }
+        let sent = read(message);
+        let serial = message.serial.load(Ordering::Relaxed);
+        let is_first = first.is_none_or(|(best, ..)| serial < best);
+        if sent.queue == which
+            && is_first
+            && receives::fits(endpoint, which, place, sent.tag)
+            && !receives::came_back_from(endpoint, which, place, sent.source)
+        {
+            first = Some((serial, message, sent));
+        }
+    }
+    if !any {
+        endpoint.unexpected.high.store(0, Ordering::Relaxed);
+    }
+    first.map(|(_, message, sent)| (message, sent))
 }
 
 /// After receives came back that somebody had: which messages are they for? The owner only, under the
@@ -301,7 +349,7 @@ pub(crate) fn give_back(endpoint: &Endpoint) {
     room::give_back(&endpoint.unexpected.messages);
 }
 
-/// Forgets announcements of the dead; what is kept of theirs stays. The owner only, under the
+/// Gives announcements of the dead up; what is kept of theirs stays. The owner only, under the
 /// endpoint's lock. Costs some 1 us for each sender that has messages here.
 pub(crate) fn forget_dead(endpoint: &Endpoint) {
     let mut known = (0, true);
@@ -315,7 +363,7 @@ pub(crate) fn forget_dead(endpoint: &Endpoint) {
             known = (sender, is_there(sender));
         }
         if !known.1 {
-            drop_message(endpoint, message);
+            lose(endpoint, message);
         }
     }
 }

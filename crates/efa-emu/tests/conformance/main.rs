@@ -103,6 +103,13 @@ fn a_dead_peer() {
 }
 
 #[test]
+fn a_peer_that_dies_with_a_message_announced() {
+    with("lost_with_its_process", Fabric::Rdm, &[]);
+    let set = &[("EFA_EMU_PROGRESS", "calls")];
+    with("lost_when_it_has_its_receive", Fabric::Rdm, set);
+}
+
+#[test]
 fn a_peer_that_dies_in_the_middle() {
     for fabric in [Fabric::Rdm, Fabric::Direct] {
         with("dies_in_the_middle", fabric, &[]);

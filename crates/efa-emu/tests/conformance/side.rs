@@ -305,6 +305,14 @@ pub(crate) struct Pair {
 }
 
 impl Actor<'_> {
+    /// Waits for the other side's process to end: the link breaks then.
+    pub(crate) fn wait_until_it_is_gone(&self) {
+        let gone = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+            while !self.link.hear().is_empty() {}
+        }));
+        assert!(gone.is_err(), "the other side lives");
+    }
+
     pub(crate) fn is_direct(&self) -> bool {
         self.fabric == run::Fabric::Direct
     }

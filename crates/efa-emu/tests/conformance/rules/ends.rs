@@ -134,7 +134,7 @@ pub(crate) fn closed_in_order(actor: &Actor<'_>) {
     clippy::print_stderr,
     reason = "who waits for this side must know that it is meant"
 )]
-fn die() -> ! {
+pub(super) fn die() -> ! {
     eprintln!("{GOODBYE}");
     // SAFETY: raise(3): no memory is involved.
     unsafe { libc::raise(libc::SIGKILL) };
@@ -152,11 +152,7 @@ pub(crate) fn dead_peer(actor: &Actor<'_>) {
         .write(pair.memory.source(4096), Some(1), pair.target);
     pair.side.one().done();
     actor.link.tell("here");
-    // The socket breaks when the process is gone.
-    let gone = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
-        while !actor.link.hear().is_empty() {}
-    }));
-    assert!(gone.is_err(), "the other side lives");
+    actor.wait_until_it_is_gone();
     for _ in 0..3 {
         pair.side
             .write(pair.memory.source(4096), Some(1), pair.target);
@@ -199,9 +195,7 @@ pub(crate) fn dies_in_the_middle(actor: &Actor<'_>) {
         pair.side.recv(room.sink(0, 64));
     }
     actor.link.tell("here");
-    assert_eq!(actor.link.hear(), "here");
-    let gone = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| actor.link.hear()));
-    assert!(gone.is_err(), "the other side lives");
+    actor.wait_until_it_is_gone();
     // All receives are still good for somebody else, but for those that were used.
     let used = {
         let mut used = 0;

@@ -40,7 +40,8 @@ pub(crate) const ALL: &[Rule] = rules! {
     messages: received not_ready too_long_for_the_receive too_long_for_the_device
         injected_within_limits pieces_of_a_message lengths_without_end cancelled;
     lengths: lengths_of_one_piece lengths_among_others;
-    unexpected: kept_or_announced none_waits_for_another kept_and_too_long kept_within_bounds delivered;
+    unexpected: kept_or_announced none_waits_for_another kept_and_too_long kept_within_bounds delivered
+        lost_with_its_endpoint;
     order: overtaken_but_complete doorbells;
     queues: full_at_its_depth bounded bounded_as_one one_place_for_both_ends completions_on_demand errors_have_words
         what_is_refused;
@@ -59,4 +60,5 @@ pub(crate) const EXTRA: &[Rule] = rules! {
     halts: becomes_another_program stopped_anywhere stopped_under_way stopped_before;
     order: a_fixed_program completed_before_it_shows;
     options: options_by_generation solicited_immediates without_device_rdma;
+    unexpected: lost_with_its_process lost_when_it_has_its_receive;
 };

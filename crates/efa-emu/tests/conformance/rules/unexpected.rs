@@ -6,7 +6,9 @@ use efa_fabric::sys::{consts as c, errno as e, ops};
 use efa_fabric::{Caps, CompletionFlags, Hints, InfoBuf, PostFlags, Posted};
 
 use crate::run::Fabric;
-use crate::side::{Actor, Pair, Side, entry, modes};
+use crate::side::{Actor, Event, Pair, Side, entry, modes};
+
+use super::ends::die;
 
 /// Longer ones are announced only.
 const LONG: usize = 100_000;
@@ -119,6 +121,99 @@ pub(crate) fn none_waits_for_another(actor: &Actor<'_>) {
         }
     }
     actor.link.meet();
+}
+
+/// A long one is lost with its sender's endpoint: its receive is nobody's of that sender's, and what came
+/// after it is for the next.
+pub(crate) fn lost_with_its_endpoint(actor: &Actor<'_>) {
+    let Some(pair) = pair(actor, LONG) else {
+        return;
+    };
+    if actor.side == 1 {
+        send_long_and_short(&pair);
+        let Side { ep, .. } = pair.side;
+        ep.close().expect("close");
+        actor.link.meet();
+    } else {
+        actor.link.meet();
+        find_the_short_one(&pair, receives(&pair, (0, LONG), 1, 0));
+    }
+    actor.link.meet();
+}
+
+/// And with its process.
+pub(crate) fn lost_with_its_process(actor: &Actor<'_>) {
+    let Some(pair) = pair(actor, LONG) else {
+        return;
+    };
+    if actor.side == 1 {
+        send_long_and_short(&pair);
+        actor.link.meet();
+        die();
+    }
+    actor.link.meet();
+    actor.wait_until_it_is_gone();
+    let_it_be_found_out(&pair);
+    find_the_short_one(&pair, receives(&pair, (0, LONG), 1, 0));
+}
+
+/// And after it met its receive, where nobody makes progress for its sender.
+pub(crate) fn lost_when_it_has_its_receive(actor: &Actor<'_>) {
+    let Some(pair) = pair(actor, LONG) else {
+        return;
+    };
+    if actor.side == 1 {
+        send_long_and_short(&pair);
+        actor.link.meet();
+        actor.link.meet();
+        die();
+    }
+    actor.link.meet();
+    let first = receives(&pair, (0, LONG), 1, 0);
+    actor.link.meet();
+    actor.wait_until_it_is_gone();
+    let_it_be_found_out(&pair);
+    find_the_short_one(&pair, first);
+}
+
+fn send_long_and_short(pair: &Pair) {
+    sends(pair, LONG, 1);
+    sends(pair, 60, 1);
+    // The short one leaves with its bytes.
+    assert_eq!(
+        pair.side.one().done().flags(),
+        CompletionFlags::SEND | CompletionFlags::TAGGED
+    );
+}
+
+/// An owner looks now and then whether those live who have something of its own.
+fn let_it_be_found_out(pair: &Pair) {
+    let start = std::time::Instant::now();
+    while start.elapsed().as_millis() < 200 {
+        pair.side.silent();
+    }
+}
+
+/// The first receive of two is not for what its sender sent after the message that is lost, but for others.
+fn find_the_short_one(pair: &Pair, first: *mut c_void) {
+    let second = receives(pair, (0, LONG), 1, 0);
+    let received = pair.side.one().done();
+    assert_eq!((received.context().cast(), received.len()), (second, 60));
+    pair.side.silent();
+    let own = pair.side.ep.name().expect("name");
+    let own = pair.side.av.insert(&own).expect("insert");
+    let (buf, desc) = (
+        pair.memory.source(7).ptr.cast(),
+        pair.memory.mr.desc().as_raw(),
+    );
+    // SAFETY: fi_tagged(3): memory and context are never freed.
+    let code = unsafe {
+        let context = Side::context().cast();
+        ops::fi_tsend(pair.side.raw(), buf, 7, desc, own.as_raw(), 1, context)
+    };
+    assert_eq!(code, 0);
+    let mut ends = pair.side.wait(2).into_iter().map(Event::done);
+    assert!(ends.any(|end| (end.context().cast(), end.len()) == (first, 7)));
 }
 
 /// One that does not fit in its receive ends it, with what fits; its sender does not learn of it.
