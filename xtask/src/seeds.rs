@@ -37,7 +37,7 @@ pub(crate) fn run(here: &Workspace, options: &[&str]) -> Result<()> {
         let log = std::fs::File::create(&log_path)?;
         let ended = program.limit(LIMIT).run_into(&log)?;
         let said = std::fs::read_to_string(&log_path)?;
-        if let Some(fault) = judge(ended, &said, asked.faults) {
+        if let Some(fault) = judge(ended, &said, &plan, asked.faults) {
             let faults = if asked.faults { " --faults" } else { "" };
             bail!(
                 "{said}\nseed {seed}: {fault} ({ended:?})\n  again: cargo xtask seeds{faults} --from {seed} --count 1"
@@ -75,8 +75,22 @@ const NEVER: [&str; 9] = [
     "SIGILL",
 ];
 
+/// What a stall is told with, of messages and of connections: no reason where the provider told one.
+const STALLS: [&str; 2] = ["OFI-E0602", "OFI-E0402"];
+
+/// Whether nothing but stalls was told of a plan that has the provider report an error.
+fn is_unheard(plan: &str, said: &str) -> bool {
+    let errors = said.split("OFI-E0").skip(1);
+    let is_stall = |rest: &str| {
+        STALLS
+            .iter()
+            .any(|code| rest.starts_with(&code["OFI-E0".len()..]))
+    };
+    plan.starts_with("error ") && errors.into_iter().all(is_stall)
+}
+
 /// What is wrong with how a run ended.
-fn judge(ended: Ended, said: &str, faults: bool) -> Option<&'static str> {
+fn judge(ended: Ended, said: &str, plan: &str, faults: bool) -> Option<&'static str> {
     if NEVER.iter().any(|word| said.contains(word)) {
         return Some("it was worse than an error");
     }
@@ -90,6 +104,7 @@ fn judge(ended: Ended, said: &str, faults: bool) -> Option<&'static str> {
             Some("something was left open")
         }
         Ended::Badly(_) if !has_reason => Some("it failed and did not say why"),
+        Ended::Badly(_) if is_unheard(plan, said) => Some("it stalled, and nobody had the error"),
         Ended::Badly(_) => None,
     }
 }
@@ -289,8 +304,18 @@ mod tests {
             ),
             (Ended::OutOfTime(Duration::ZERO), reason, true, false),
         ] {
-            let verdict = judge(ended, said, faults);
+            let verdict = judge(ended, said, "die at=3", faults);
             assert_eq!(verdict.is_none(), is_well, "{said}: {verdict:?}");
+        }
+        let stalled = "WARN OFI-E0602 no progress; OFI-E0402 not in time";
+        let both = &format!("{stalled}; {reason}");
+        for (plan, said, is_well) in [
+            ("lose at=3", stalled, true),
+            ("error at=3 code=flushed", stalled, false),
+            ("error at=3 code=flushed", both, true),
+        ] {
+            let verdict = judge(badly, said, plan, true);
+            assert_eq!(verdict.is_none(), is_well, "{plan}, {said}: {verdict:?}");
         }
     }
 }

@@ -13,14 +13,6 @@ pub(crate) fn is_efa(info: &Info) -> bool {
     info.provider_name() == "efa"
 }
 
-/// Longest message that is sent by inject (decision 33), if any is.
-///
-/// Elsewhere nothing is: an inject that fails tells nobody, and `ofi_rxm` of libfabric 1.17 follows the
-/// context of a failed one, which is null (seen when an endpoint closes with injects in flight).
-pub(crate) fn inject_max(info: &Info) -> Option<usize> {
-    is_efa(info).then(|| info.inject_size())
-}
-
 /// What only an endpoint tells.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probed {

@@ -182,14 +182,12 @@ fn try_endpoint(on: &On<'_>, info: &Info) -> Result<Opened, NetError> {
         .enable()
         .map_err(|failed| NetError::from(failed.error))?;
     let (own, shape) = own_address(&endpoint, &av, info)?;
-    let inject_max = efa::inject_max(info);
     let peers = Peers::new(av, shape);
     Ok(Opened {
         end: LaneEnd {
             endpoint,
             peers,
             own,
-            inject_max,
             sent: Sent::default(),
         },
         name: shape.own,

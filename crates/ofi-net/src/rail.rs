@@ -1,14 +1,17 @@
 //! From the engine's operations to libfabric calls: one call for each (protocol 2c.9).
 //!
 //! ```text
-//! Wire::Control     fi_send, fi_inject on EFA           control endpoint, never with CQ data
-//! Wire::Eager       fi_senddata, fi_injectdata on EFA  data endpoint
+//! Wire::Control     fi_send                            control endpoint, never with CQ data
+//! Wire::Eager       fi_senddata                        data endpoint
 //! Wire::Write       fi_writedata, fi_write             data endpoint
 //! Wire::EagerCopy   nothing: copied in the call        memory of a device: fi_read on the data endpoint, own address
 //! Wire::FlushRead   fi_read into the flush page        data endpoint, own address
 //! Wire::Put         fi_writemsg                        data endpoint of rail 0
 //! Wire::Get         fi_read of a peer's memory         data endpoint of rail 0
 //! ```
+//!
+//! Nothing is injected: an injected message has no context, so that nobody learns whose it was when it fails
+//! (`fi_msg(3)`), and its peer waits for ever. EFA's provider writes short messages into the queue entry by itself.
 //!
 //! # What makes the posts sound
 //!
@@ -34,7 +37,7 @@ use efa_fabric::{
 };
 use ofi_pools::{Freelist, Slot};
 use ofi_rdma::limits::{CONTROL_BUFFER_BYTES, CTRL_BYTES_MAX, EP_NAME_BYTES};
-use ofi_rdma::{Cause, HostName, Lane, OpKind, Outcome, PeerAddr, Post, RailPort, Token, Wire};
+use ofi_rdma::{Cause, HostName, Lane, Outcome, PeerAddr, Post, RailPort, Token, Wire};
 use std::sync::Arc;
 
 mod names;
@@ -54,8 +57,6 @@ pub(crate) struct LaneEnd {
     pub(crate) peers: Peers,
     /// Our own address in our own address vector: for flushes, and eager copies to memory of a device.
     pub(crate) own: FiAddr,
-    /// Longest message that is injected; `None`: none is.
-    pub(crate) inject_max: Option<usize>,
     pub(crate) sent: Sent,
 }
 
@@ -80,12 +81,6 @@ impl Sent {
             self.bytes = self.bytes.wrapping_add(bytes as u64);
         }
         posted
-    }
-}
-
-impl LaneEnd {
-    fn injects(&self, len: usize) -> bool {
-        self.inject_max.is_some_and(|max| len <= max)
     }
 }
 
@@ -203,15 +198,6 @@ impl Port {
         let Some(message) = message.get(..written) else {
             return Outcome::Failed(Cause::errno(libc::EMSGSIZE));
         };
-        // Connection messages are never injected: a failed inject tells nobody.
-        let Some(end) = self.lane(lane) else {
-            return NO_LANE;
-        };
-        if post.op() == OpKind::Ctrl && end.injects(written) {
-            // SAFETY: `peer` is of this endpoint's address vector, and the length within its limit.
-            let posted = unsafe { end.endpoint.post_inject(message, peer) };
-            return self.injected(post, posted);
-        }
         self.send_from_slot(post.token(), lane, peer, message)
     }
 
@@ -269,18 +255,6 @@ impl Port {
 
     fn eager(&mut self, post: &Post, peer: FiAddr, local: Local, imm: u32) -> Outcome {
         let (lane, imm, source) = (post.lane(), u64::from(imm), local.source());
-        let Some(end) = self.lanes.get_mut(lane.index()).and_then(Option::as_mut) else {
-            return NO_LANE;
-        };
-        if local.host && end.injects(source.len) {
-            // SAFETY: the caller of isend vouches for these bytes until the request is done, which
-            // it is not before this call returns; the flush page, used for no bytes, is mapped.
-            let bytes = unsafe { core::slice::from_raw_parts(source.ptr, source.len) };
-            // SAFETY: as for control messages.
-            let posted = unsafe { end.endpoint.post_injectdata(bytes, imm, peer) };
-            let posted = end.sent.count(posted, (0, source.len));
-            return self.injected(post, posted);
-        }
         self.with_context(
             lane,
             Owner::Post(post.token()),

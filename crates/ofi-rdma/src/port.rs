@@ -141,8 +141,7 @@ pub struct Token(pub u64);
 /// What an operation does. One variant is one libfabric call (protocol 2c.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// `fi_send` of `len` bytes that [`Post::encode`](crate::Post::encode) writes; never with CQ data (trap 1). May go out
-    /// by inject.
+    /// `fi_send` of `len` bytes that [`Post::encode`](crate::Post::encode) writes; never with CQ data (trap 1).
     Control {
         /// Where to.
         peer: PeerAddr,
@@ -249,7 +248,8 @@ pub enum PutSource {
 pub enum Outcome {
     /// The provider has it; a completion with its token follows.
     Accepted,
-    /// The provider has it and no completion will follow (inject): it counts as completed.
+    /// It is done, and no completion will follow: a copy within this host, say. Not for what was injected, unless
+    /// the port learns of each failure and fails the communicator: the peer of a lost message waits for ever.
     Completed,
     /// EAGAIN: offer it again later. Nothing happened.
     Busy,

@@ -4,8 +4,8 @@ use super::Port;
 use crate::contexts::Owner;
 use crate::error::NetError;
 use crate::report::Note;
-use efa_fabric::{FabricError, Posted};
-use ofi_rdma::{Cause, Lane, Outcome, Post};
+use efa_fabric::FabricError;
+use ofi_rdma::{Cause, Lane, Outcome};
 
 /// What shm says, instead of EAGAIN, to a receive for which its queue has no room.
 pub(super) const RECEIVES_FULL: i32 = libc::ENOMEM;
@@ -31,14 +31,5 @@ impl Port {
         let text = error.titled();
         self.note(Note::Refused { lane, text });
         Outcome::Failed(Cause::errno(-error.errno()))
-    }
-
-    /// What became of an injected message: it is over when the call is.
-    pub(super) fn injected(&mut self, post: &Post, posted: Result<Posted, FabricError>) -> Outcome {
-        match posted {
-            Ok(Posted::Accepted) => Outcome::Completed,
-            Ok(Posted::Busy) => Outcome::Busy,
-            Err(error) => self.refused(post.lane(), Owner::Post(post.token()), &error),
-        }
     }
 }

@@ -84,6 +84,22 @@ lines! {
         let (side, error) = struck(&impatient(), &[LARGE], true);
         told(&side, &error, &["message 0, request ", " (receive of 300000 bytes): Ctrl on control rail ", "errno 5"]);
     };
+    of_a_ctrl_that_does_not_arrive: "error on=send size=16..64 at=1 code=unresponsive", || {
+        let (side, error) = struck(&impatient(), &[LARGE], true);
+        told(&side, &error, &["message 0, request ", " (receive of 300000 bytes): Ctrl on control rail ", "provider error 13"]);
+    };
+    of_a_ctrl_that_is_flushed: "error on=send size=16..64 at=1 code=flushed", || {
+        let (side, error) = struck(&impatient(), &[LARGE], true);
+        told(&side, &error, &["message 0, request ", " (receive of 300000 bytes): Ctrl on control rail ", "provider error 1"]);
+    };
+    of_a_short_eager_send: "error on=send size=8..8 at=1 code=unresponsive", || {
+        let (side, error) = struck(&impatient(), &[0, 0, 8], false);
+        told(&side, &error, &["message 2, request ", " (eager send of 8 bytes): Eager on data rail ", "provider error 13"]);
+    };
+    of_an_eager_send_without_bytes: "error on=send size=0..0 at=1 code=flushed", || {
+        let (side, error) = struck(&impatient(), &[0], false);
+        told(&side, &error, &["message 0, request ", " (eager send of 0 bytes): Eager on data rail ", "provider error 1"]);
+    };
     of_a_read: "error on=read size=4000.. at=1 code=bad-rkey", one_sided_read;
     of_a_flush: "error on=read size=4..4 at=1 code=bad-lkey", || flush(&impatient(), "data rail ");
     of_a_tagged_send: "error on=send size=100000.. at=1 code=unresponsive", || {

@@ -238,22 +238,6 @@ pub(crate) fn send(
     contexts.with(|context| unsafe { endpoint.post_send(source, peer, context) })
 }
 
-/// `fi_inject` of `len` zeros, at most 64.
-///
-/// # Errors
-/// What the provider says.
-#[inline]
-pub(crate) fn inject(
-    endpoint: &Endpoint,
-    len: usize,
-    peer: PeerAddr,
-) -> Result<Posted, FabricError> {
-    let bytes = [0; 64];
-    // SAFETY: the bytes are copied during the call; the caller has compared the length with the
-    // endpoint's limit; the peer is of this endpoint's vector.
-    unsafe { endpoint.post_inject(bytes.get(..len).unwrap_or(&bytes), peer) }
-}
-
 fn contexts(count: usize) -> Box<[Context2]> {
     (0..count).map(|_| Context2::new()).collect()
 }

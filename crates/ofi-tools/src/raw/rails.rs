@@ -75,7 +75,6 @@ pub(crate) struct Rail {
     pub(crate) into: Block,
     /// Control messages, of which the bytes do not matter.
     pub(crate) notes: Block,
-    pub(crate) inject_max: usize,
     domain: Domain,
 }
 
@@ -122,8 +121,6 @@ impl Rail {
             _ => DATA_RECEIVES.div_ceil(sizes.rails).min(info.rx_size()),
         };
         let data = Self::end(info, (&domain, &cq), (count, sizes.data_receive))?;
-        // As the engine does: elsewhere a failed inject tells nobody.
-        let injects = info.provider_name() == "efa";
         Ok(Self {
             data,
             control,
@@ -131,7 +128,6 @@ impl Rail {
             out,
             into,
             notes,
-            inject_max: if injects { info.inject_size() } else { 0 },
             domain,
         })
     }

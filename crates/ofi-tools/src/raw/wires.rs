@@ -272,21 +272,13 @@ impl Wires {
         let until = until.min(self.recv.total);
         while self.wire.has_control() && self.recv.granted < until {
             let rail = &self.rails[self.next_control];
-            let posted = if self.control_bytes <= rail.inject_max {
-                posts::inject(
-                    &rail.control.endpoint,
-                    self.control_bytes,
-                    rail.control.peer,
-                )?
-            } else {
-                let part = Part {
-                    block: &rail.notes,
-                    at: 0,
-                    len: self.control_bytes,
-                };
-                let with = (&rail.control.endpoint, &mut self.notes);
-                posts::send(with, part, rail.control.peer)?
+            let part = Part {
+                block: &rail.notes,
+                at: 0,
+                len: self.control_bytes,
             };
+            let with = (&rail.control.endpoint, &mut self.notes);
+            let posted = posts::send(with, part, rail.control.peer)?;
             if posted != Posted::Accepted {
                 return Ok(());
             }
