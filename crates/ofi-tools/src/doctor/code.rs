@@ -122,6 +122,9 @@ codes! {
     OtherPlugin = 115 Error, "the plugin that would be loaded does not use libfabric: the EFAs stay unused",
         "install the plugin of libfabric, and put its directory first in LD_LIBRARY_PATH",
         hides [OtherPlugins, NoTable, InitFailed], "ENV-01, BUILD-07";
+    NeededDamaged = 116 Error, "a library that the plugin needs is cut short or damaged",
+        "install that library again",
+        hides [LoadFailed, ProbeDied, InitFailed, NotOnEfa], "ABI-13";
     LibfabricPath = 201 Error, "the libfabric that the settings name is not there",
         "correct or unset OFI_NCCL_LIBFABRIC_PATH (the file libfabric.so.1, or its directory)",
         hides [NoLibfabric, InitFailed, NotOnEfa], "ENV-20";
@@ -134,6 +137,9 @@ codes! {
     LibfabricNeeds = 204 Error, "libfabric needs a library that is not there",
         "install that library (rdma-core for libibverbs and libefa)",
         hides [InitFailed, NotOnEfa, LoadFailed], "BUILD-06";
+    LibfabricNeedsDamaged = 214 Error, "a library that libfabric needs is cut short or damaged",
+        "install that library again (rdma-core for libibverbs and libefa)",
+        hides [InitFailed, NotOnEfa, LoadFailed, ProbeDied, NoEfaProvider], "ABI-13";
     LibfabricVersionMissing = 205 Error, "libfabric needs a newer library than the one that is found",
         "install libfabric and rdma-core from one EFA installer, and look which of two copies comes first",
         hides [InitFailed, NotOnEfa, LoadFailed], "ENV-04";

@@ -62,6 +62,10 @@ pub(crate) struct DoctorArgs {
     /// Look at a running process: its environment, limits and libraries
     #[arg(long)]
     pid: Option<u32>,
+    /// The user of the job, by name or id: its permissions and limits count [default: run as root, the user that
+    /// Slurm or sudo says in the environment; else who runs it]
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// A directory that stands for /: a copy of another host, of which nothing is loaded
     #[arg(long, default_value = "/", value_name = "DIR")]
     root: PathBuf,
@@ -135,7 +139,8 @@ fn examine(args: &DoctorArgs) -> Result<u8, String> {
         side: args.side,
         nccl: args.nccl_version,
         pid: args.pid,
-    });
+        user: args.user.clone(),
+    })?;
     let probed = probe_plugin(args, env, &host)?;
     let providers = ask_libfabric(args, env, &host)?;
     // What answered is what a plugin of ours loads, and it knows itself better than its package does.

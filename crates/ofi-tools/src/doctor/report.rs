@@ -77,6 +77,7 @@ fn title(host: &Host) -> String {
 fn facts(host: &Host, live: &Live<'_>) -> Vec<Fact> {
     let mut facts = vec![("plugin", plugin(host)), ("libfabric", libfabric(host))];
     facts.extend(live.providers.into_iter().flat_map(providers));
+    facts.extend(user(host).map(|text| ("user", text)));
     if host.devices.has_efa() {
         facts.push(("EFA", efa(host)));
         facts.push(("memory", memory(host)));
@@ -161,6 +162,32 @@ fn providers(providers: &Providers) -> Vec<Fact> {
     facts
 }
 
+/// For whom it is judged, where that is not plain.
+fn user(host: &Host) -> Option<String> {
+    let process = &host.process;
+    let shown = process.user.show();
+    match &process.by {
+        Some(by) => {
+            let groups = match process.user.groups {
+                Some(_) => "",
+                None => "; its groups are not known, and any may be one of them",
+            };
+            let started = if host.is_live {
+                "; what is started here is started as who looks"
+            } else {
+                ""
+            };
+            Some(format!(
+                "{shown} (by {by}): files, devices and limits as this user has them{groups}{started}"
+            ))
+        }
+        None if process.user.id == 0 && !process.is_untold => Some(format!(
+            "{shown}: judged as root, who may more than the user of a job (--user NAME judges for that one)"
+        )),
+        None => None,
+    }
+}
+
 fn efa(host: &Host) -> String {
     let devices = &host.devices;
     if host.is_emulated {
@@ -175,11 +202,7 @@ fn efa(host: &Host) -> String {
 }
 
 fn memory(host: &Host) -> String {
-    let locked = match host
-        .process
-        .memlock
-        .filter(|_| host.process.is_lock_bounded())
-    {
+    let locked = match host.process.locked() {
         None => "unlimited".to_owned(),
         Some(bytes) => format!("{} KiB", bytes / 1024),
     };

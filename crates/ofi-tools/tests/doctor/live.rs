@@ -1,5 +1,7 @@
 //! `ofi doctor` on this machine, with plugins that do not start, crash, or never answer.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -67,6 +69,25 @@ fn how_a_plugin_fails_is_told() {
         // An option of another command.
         assert!(!text.contains("--log"), "{text}");
     }
+}
+
+/// Root reads what is its own alone, and the user of a job does not.
+#[test]
+fn it_is_judged_for_the_user_that_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    plugin(dir.path(), "return 2;");
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
+    let ran = doctor(dir.path(), &["--user", "nobody", "--no-load"]);
+    let text = said(&ran);
+    let shut = format!("{} has mode 700", dir.path().display());
+    assert!(text.contains("OFI-D104") && text.contains(&shut), "{text}");
+    assert!(
+        text.contains("nobody (") && text.contains("(by --user)"),
+        "{text}"
+    );
+    let ran = doctor(dir.path(), &["--user", "no-such-user", "--no-load"]);
+    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(2), 0));
+    assert!(said(&ran).contains("--user no-such-user: there is no such user"));
 }
 
 /// What a plugin says in C: lines of warnings through the logger that it gets.

@@ -2,8 +2,9 @@
 
 use super::instance;
 use crate::doctor::code::Code;
+use crate::doctor::facts::Host;
 use crate::doctor::facts::devices::{DeviceNode, RdmaNic};
-use crate::doctor::facts::{Host, process::Process};
+use crate::doctor::facts::user::Access;
 use crate::doctor::finding::Finding;
 
 pub(super) fn check(host: &Host) -> Vec<Finding> {
@@ -90,25 +91,38 @@ fn nodes(host: &Host) -> Vec<Finding> {
         );
         found.push(Finding::new(Code::NodesMissing, [line]));
     }
-    found.extend(refusals(nodes, &host.process));
+    found.extend(refusals(nodes, host));
     found
 }
 
 /// Permission bits and a refusal in spite of them are different causes.
-fn refusals(nodes: &[DeviceNode], process: &Process) -> Vec<Finding> {
-    let may = |node: &&DeviceNode| process.may_use(node.owner, node.group, node.mode);
+fn refusals(nodes: &[DeviceNode], host: &Host) -> Vec<Finding> {
+    let process = &host.process;
+    if let Some(shut) = &host.shut {
+        return vec![
+            Finding::new(Code::NodeDenied, [format!("/dev/infiniband: {shut}")])
+                .with_fix("chmod a+rx the directory that is named"),
+        ];
+    }
+    let may = |node: &&DeviceNode| {
+        let bits = (node.owner, node.group, node.mode);
+        process.user.may(Access::ReadWrite, bits)
+    };
     let (allowed, denied): (Vec<_>, Vec<_>) = nodes.iter().partition(may);
     let mut found = Vec::new();
     if let Some(node) = denied.first() {
+        let whose = match &process.by {
+            None => format!("this is user {}", process.user.show()),
+            Some(by) => format!("the job's user is {} (by {by})", process.user.show()),
+        };
         found.push(Finding::new(
             Code::NodeDenied,
             [format!(
-                "/dev/infiniband/{} has mode {:o}, owner {}, group {}; this is user {} ({} such files)",
+                "/dev/infiniband/{} has mode {:o}, owner {}, group {}; {whose} ({} such files)",
                 node.name,
                 node.mode,
                 node.owner,
                 node.group,
-                process.user,
                 denied.len()
             )],
         ));

@@ -1,6 +1,7 @@
 //! Which libfabric would the plugin get, and does it have what this host needs?
 
-use super::plugin::{fault_words, needs};
+use super::needs;
+use super::plugin::{fault_words, passed_words};
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
 use crate::doctor::facts::devices::RdmaNic;
@@ -16,10 +17,7 @@ const IFACE: &str = "FI_EFA_IFACE";
 
 pub(super) fn check(host: &Host) -> Vec<Finding> {
     let mut found = missing_or_damaged(host);
-    found.extend(needs(
-        &host.libraries.libfabric_unmet,
-        (Code::LibfabricNeeds, Code::LibfabricVersionMissing),
-    ));
+    found.extend(needs::of_libfabric(host));
     found.extend(two_copies(host, &host.process.libfabrics));
     found.extend(shut_out(host));
     if host.devices.has_efa() {
@@ -39,9 +37,17 @@ fn missing_or_damaged(host: &Host) -> Vec<Finding> {
             search.name,
             search.places.join(", ")
         );
-        return vec![match named {
-            Some(name) => Finding::new(Code::LibfabricPath, [host.settings.show(name)]),
-            None => Finding::new(Code::NoLibfabric, [looked]),
+        let passed = search.passed.iter();
+        let lines = passed.map(|(path, why)| format!("{}: {}", path.display(), passed_words(why)));
+        let (code, first) = match named {
+            Some(name) => (Code::LibfabricPath, host.settings.show(name)),
+            None => (Code::NoLibfabric, looked),
+        };
+        let finding = Finding::new(code, core::iter::once(first).chain(lines));
+        let is_denied = search.passed.iter().any(|(_, why)| why.is_denied());
+        return vec![match is_denied {
+            true => finding.with_fix(needs::READABLE),
+            false => finding,
         }];
     };
     let Err(fault) = &library.elf else {

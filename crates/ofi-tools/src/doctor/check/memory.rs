@@ -32,18 +32,42 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
 }
 
 fn memlock(host: &Host) -> Option<Finding> {
-    let limit = host
-        .process
-        .memlock
-        .filter(|_| host.process.is_lock_bounded())?;
-    let code = if limit < MEMLOCK_LEAST {
-        Code::MemlockLow
-    } else {
-        Code::MemlockBounded
+    let process = &host.process;
+    if !process.is_lock_bounded() {
+        return None;
+    }
+    let here = |limit: u64| format!("ulimit -l: {} KiB, and no CAP_IPC_LOCK", limit / 1024);
+    let is_low = |limit: u64| limit < MEMLOCK_LEAST;
+    let lines = match (&process.session, process.memlock) {
+        (None, None) => return None,
+        (None, Some(limit)) => vec![here(limit)],
+        (Some((Some(limit), at)), _) => {
+            let limit = limit / 1024;
+            vec![format!(
+                "{at}: sessions of {} may lock {limit} KiB",
+                process.user.show()
+            )]
+        }
+        // A session has enough: what is not one inherits what is here.
+        (Some((None, at)), Some(limit)) if is_low(limit) => {
+            let session = format!(
+                "{at}: no limit, for sessions that PAM starts; others have the limit above"
+            );
+            vec![here(limit), session]
+        }
+        (Some((None, _)), _) => return None,
     };
-    let line = format!("ulimit -l: {} KiB, and no CAP_IPC_LOCK", limit / 1024);
-    let place = host.process.container.map(str::to_owned);
-    Some(Finding::new(code, [line].into_iter().chain(place)))
+    let code = match process.locked() {
+        Some(limit) if is_low(limit) => Code::MemlockLow,
+        _ => Code::MemlockBounded,
+    };
+    let user = process.by.as_ref();
+    let user = user.map(|by| format!("for user {} (by {by})", process.user.show()));
+    let place = process.container.map(str::to_owned);
+    Some(Finding::new(
+        code,
+        lines.into_iter().chain(user).chain(place),
+    ))
 }
 
 fn shm(host: &Host) -> Option<Finding> {

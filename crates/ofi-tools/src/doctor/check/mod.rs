@@ -8,6 +8,7 @@ mod instance;
 mod libfabric;
 mod lint;
 mod memory;
+mod needs;
 mod plugin;
 mod probe;
 pub(crate) mod topology;

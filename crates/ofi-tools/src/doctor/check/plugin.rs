@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use super::needs;
 use crate::doctor::code::Code;
 use crate::doctor::facts::elf::{AARCH64, Elf, ElfFault, X86_64};
-use crate::doctor::facts::ldso::{Library, Passed, Unmet};
+use crate::doctor::facts::ldso::{Library, Passed};
 use crate::doctor::facts::libraries::Libraries;
 use crate::doctor::facts::root::Absent;
 use crate::doctor::facts::{Host, Side, nccl};
@@ -29,10 +30,7 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
         None => found.extend(not_found(host)),
         Some(library) => {
             found.extend(in_file(host, library));
-            found.extend(needs(
-                &host.libraries.plugin_unmet,
-                (Code::NeededMissing, Code::VersionMissing),
-            ));
+            found.extend(needs::of_plugin(host));
             found.extend(not_of_libfabric(host, library));
             found.extend(others(host, library));
         }
@@ -251,7 +249,7 @@ pub(super) fn other_plugin(host: &Host, lines: [String; 2]) -> Finding {
 const fn passed_code(passed: &Passed) -> Option<Code> {
     match passed {
         Passed::Absent(Absent::Dangling { .. }) => Some(Code::PluginLinkBroken),
-        Passed::Absent(Absent::Denied) => Some(Code::PluginDenied),
+        Passed::Absent(Absent::Denied { .. }) => Some(Code::PluginDenied),
         Passed::Absent(_) => None,
         Passed::Machine(_) => Some(Code::PluginForeign),
     }
@@ -326,39 +324,19 @@ fn others(host: &Host, library: &Library) -> Option<Finding> {
         .then(|| Finding::new(Code::OtherPlugins, core::iter::once(first).chain(lines)))
 }
 
-/// Findings for what a library does not get: a missing library, a missing version.
-pub(super) fn needs(unmet: &[Unmet], (library, version): (Code, Code)) -> Vec<Finding> {
-    let missing = unmet.iter().filter_map(|unmet| match unmet {
-        Unmet::Library { name, by } => Some(format!("{name}, needed by {}", by.display())),
-        Unmet::Version { .. } => None,
-    });
-    let old = unmet.iter().filter_map(|unmet| match unmet {
-        Unmet::Version { version, at, by } => Some(format!(
-            "version `{version}' not found in {}, needed by {}",
-            at.display(),
-            by.display()
-        )),
-        Unmet::Library { .. } => None,
-    });
-    let lists: [(Code, Vec<String>); 2] = [(library, missing.collect()), (version, old.collect())];
-    let filled = lists.into_iter().filter(|(_, lines)| !lines.is_empty());
-    filled
-        .map(|(code, lines)| Finding::new(code, lines))
-        .collect()
-}
-
 fn words(absent: &Absent) -> String {
     match absent {
         Absent::Missing => "there is no such file".to_owned(),
         Absent::Dangling { target } => {
             format!("a link to {}, which is not there", target.display())
         }
-        Absent::Denied => "permission denied".to_owned(),
+        Absent::Denied { by: None } => "permission denied".to_owned(),
+        Absent::Denied { by: Some(by) } => format!("permission denied: {by}"),
         Absent::Other(text) => text.clone(),
     }
 }
 
-fn passed_words(passed: &Passed) -> String {
+pub(super) fn passed_words(passed: &Passed) -> String {
     match passed {
         Passed::Absent(absent) => words(absent),
         Passed::Machine(machine) => format!("a library for {}", machine_name(*machine)),

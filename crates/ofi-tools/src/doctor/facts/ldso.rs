@@ -52,6 +52,13 @@ pub(crate) enum Passed {
     Machine(u16),
 }
 
+impl Passed {
+    /// It is there, and may not be read.
+    pub(crate) const fn is_denied(&self) -> bool {
+        matches!(self, Self::Absent(Absent::Denied { .. }))
+    }
+}
+
 /// The answer for one name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Search {
@@ -74,6 +81,19 @@ pub(crate) enum Unmet {
         name: String,
         /// Who needs it.
         by: PathBuf,
+        /// Files of that name that the loader passed over.
+        passed: Vec<(PathBuf, Passed)>,
+        /// Where it looked.
+        places: Vec<String>,
+    },
+    /// A file that ends the search and is no library that loads.
+    Damaged {
+        /// The file found.
+        at: PathBuf,
+        /// What is wrong with it.
+        fault: ElfFault,
+        /// Who needs it.
+        by: PathBuf,
     },
     /// A version that the library found does not define.
     Version {
@@ -91,7 +111,15 @@ impl Unmet {
     pub(crate) fn library(&self) -> Option<&str> {
         match self {
             Self::Library { name, .. } => Some(name),
-            Self::Version { .. } => None,
+            Self::Version { .. } | Self::Damaged { .. } => None,
+        }
+    }
+
+    /// Files of its name that the loader passed over.
+    pub(crate) fn passed(&self) -> &[(PathBuf, Passed)] {
+        match self {
+            Self::Library { passed, .. } => passed,
+            Self::Version { .. } | Self::Damaged { .. } => &[],
         }
     }
 }
@@ -298,13 +326,26 @@ impl<'r> Loader<'r> {
             let runpath = Self::runpath(&library);
             for name in &elf.needed {
                 let is_system = SYSTEM.iter().any(|start| name.starts_with(start));
-                let Some(found) = self.search(name, &runpath).found else {
+                let search = self.search(name, &runpath);
+                let Some(found) = search.found else {
                     if !is_system && seen.insert(name.clone()) {
-                        let (name, by) = (name.clone(), library.path.clone());
-                        unmet.push(Unmet::Library { name, by });
+                        unmet.push(Unmet::Library {
+                            name: name.clone(),
+                            by: library.path.clone(),
+                            passed: search.passed,
+                            places: search.places,
+                        });
                     }
                     continue;
                 };
+                if let Err(fault) = &found.elf {
+                    if seen.insert(name.clone()) {
+                        let (at, by) = (found.path.clone(), library.path.clone());
+                        let fault = fault.clone();
+                        unmet.push(Unmet::Damaged { at, fault, by });
+                    }
+                    continue;
+                }
                 unmet.extend(unmet_versions(&library, name, &found));
                 if seen.len() < LIBRARIES_MAX && seen.insert(name.clone()) {
                     todo.push_back(found);

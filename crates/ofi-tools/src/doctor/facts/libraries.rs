@@ -24,7 +24,8 @@ const PLUGIN_DIRS: [&str; 9] = [
     "/usr/local/lib",
 ];
 const LIBFABRIC_DIRS: [&str; 2] = ["/opt/amazon/efa/lib64", "/opt/amazon/efa/lib"];
-const LIBFABRIC: &str = "libfabric.so.1";
+/// The file that plugins look for.
+pub(crate) const LIBFABRIC: &str = "libfabric.so.1";
 /// Variables of this project's plugins that name a libfabric, the first first.
 pub(crate) const LIBFABRIC_PATH: [&str; 2] = ["OFI_NCCL_LIBFABRIC_PATH", "OFI_LIBFABRIC_PATH"];
 /// The EFA provider as a file of its own.
@@ -58,6 +59,8 @@ pub(crate) struct Libraries {
     /// libfabric, by the settings or the loader's rules.
     pub(crate) libfabric: Search,
     pub(crate) libfabric_unmet: Vec<Unmet>,
+    /// One of an installer's, where none is found.
+    pub(crate) libfabric_elsewhere: Option<PathBuf>,
     /// Whether that libfabric has EFA's provider, built in or beside it.
     pub(crate) has_efa_provider: bool,
 }
@@ -112,10 +115,16 @@ impl Libraries {
         let is_set = side == Side::Nccl && settings.filled("NCCL_NET_PLUGIN").is_some();
         let is_foreign = found.is_some_and(|at| at.elf.is_ok() && !is_of_libfabric(&loader, at));
         let unmet = |at: Option<&Library>| at.map(|at| loader.unmet(at)).unwrap_or_default();
-        let unmet = apart(unmet(found), unmet(libfabric.found.as_ref()));
+        let mut unmet = apart(unmet(found), unmet(libfabric.found.as_ref()));
+        // What is wrong with libfabric's own file is told of libfabric.
+        let own = libfabric.found.as_ref().map(|at| at.path.as_path());
+        (unmet.0).retain(|unmet| !matches!(unmet, Unmet::Damaged { at, .. } if own == Some(at)));
         Self {
             plugin_unmet: unmet.0,
             libfabric_unmet: unmet.1,
+            libfabric_elsewhere: (libfabric.found.is_none())
+                .then(|| installed(root))
+                .flatten(),
             unset: (is_set && found.is_none())
                 .then(|| without_name(&loader, packages.nccl, &asker))
                 .flatten(),
@@ -258,6 +267,13 @@ fn libfabric(loader: &Loader<'_>, settings: &Settings, linked: Option<&Library>)
         }
     }
     search
+}
+
+/// libfabric where its installer puts it.
+fn installed(root: &Root) -> Option<PathBuf> {
+    let files = LIBFABRIC_DIRS.iter();
+    let mut files = files.map(|dir| Path::new(dir).join(LIBFABRIC));
+    files.find(|file| root.has(file))
 }
 
 fn has_efa_provider(root: &Root, settings: &Settings, libfabric: &Library) -> bool {

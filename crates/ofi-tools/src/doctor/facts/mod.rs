@@ -18,6 +18,7 @@ pub(crate) mod packages;
 pub(crate) mod process;
 pub(crate) mod root;
 pub(crate) mod settings;
+pub(crate) mod user;
 pub(crate) mod version;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ use packages::Packages;
 use process::Process;
 use root::Root;
 use settings::Settings;
+use user::User;
 use version::Version;
 
 /// Whose plugin it is about.
@@ -52,6 +54,8 @@ pub(crate) struct Ask {
     pub(crate) nccl: Option<Version>,
     /// A running process to look at.
     pub(crate) pid: Option<u32>,
+    /// The user of the job, by name or id; `None`: as the environment says where root looks, else who looks.
+    pub(crate) user: Option<String>,
 }
 
 /// A host.
@@ -64,6 +68,8 @@ pub(crate) struct Host {
     pub(crate) side: Side,
     pub(crate) settings: Settings,
     pub(crate) process: Process,
+    /// What keeps the job's user from the directory of the EFAs' device files.
+    pub(crate) shut: Option<String>,
     pub(crate) devices: Devices,
     pub(crate) libraries: Libraries,
     pub(crate) packages: Packages,
@@ -73,14 +79,24 @@ pub(crate) struct Host {
 
 impl Host {
     /// Reads all of it.
-    pub(crate) fn read(ask: &Ask) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// There is no such user.
+    pub(crate) fn read(ask: &Ask) -> Result<Self, String> {
         let job = ask
             .pid
             .map_or_else(|| "self".to_owned(), |pid| pid.to_string());
         let root = Root::new(&ask.root).working_as(&Path::new("/proc").join(job));
         let is_live = ask.root == Path::new("/");
-        let process = Process::read(&root, ask.pid);
         let environment = Settings::of_environment(ask.env.iter().cloned());
+        let process = process(ask, &root, &environment)?;
+        // What the job reads; what it runs on anybody may look at.
+        let is_other = ask.pid.is_some() || process.by.is_some();
+        let read = match is_other {
+            true => root.as_user(&process.user),
+            false => root.clone(),
+        };
         // Where the plugin itself looks for its NICs.
         let sys = environment.filled("OFI_NCCL_FS_ROOT").filter(|_| is_live);
         let sys = sys.map_or_else(|| root.clone(), Root::new);
@@ -92,17 +108,18 @@ impl Host {
         let side = ask.side.unwrap_or_else(|| guess(&devices));
         let settings = match side {
             Side::Nccl => {
-                let nccl = ask.nccl.or_else(|| nccl_version(&root, &environment));
-                environment.with_nccl_files(&root, process.home.as_deref(), nccl)
+                let nccl = ask.nccl.or_else(|| nccl_version(&read, &environment));
+                environment.with_nccl_files(&read, process.user.home.as_deref(), nccl)
             }
             Side::Neuron => environment,
         };
         let mut packages = Packages::of_installer(&root);
-        let libraries = Libraries::find(&root, &settings, (side, ask.nccl), &mut packages);
+        let libraries = Libraries::find(&read, &settings, (side, ask.nccl), &mut packages);
         let topo_file = settings.filled("NCCL_TOPO_FILE").map(PathBuf::from);
-        Self {
+        Ok(Self {
+            shut: read.shut(Path::new("/dev/infiniband")),
             topo_file: topo_file.map(|file| {
-                let text = root.text(&file);
+                let text = read.text(&file);
                 (file, text)
             }),
             is_live,
@@ -113,8 +130,27 @@ impl Host {
             devices,
             libraries,
             packages,
-        }
+        })
     }
+}
+
+/// The process that a job would be, and of whom.
+fn process(ask: &Ask, root: &Root, environment: &Settings) -> Result<Process, String> {
+    let process = Process::read(root, ask.pid);
+    let is_live = ask.root == Path::new("/");
+    let find = |word: &str| User::find(root, word, is_live);
+    if let Some(word) = &ask.user {
+        let user = find(word).ok_or_else(|| format!("--user {word}: there is no such user"))?;
+        return Ok(process.of_user(root, user, "--user"));
+    }
+    // Anybody else is looked at as what it is.
+    let is_root = process.user.id == 0 && !process.is_untold && ask.pid.is_none();
+    let told = User::of_job(environment).filter(|_| is_root);
+    let found = told.and_then(|(name, word)| Some((name, find(word).filter(|user| user.id != 0)?)));
+    Ok(match found {
+        Some((name, user)) => process.of_user(root, user, name),
+        None => process,
+    })
 }
 
 /// Trainium and Inferentia mean Neuron.

@@ -3,24 +3,25 @@
 use std::path::{Path, PathBuf};
 
 use super::root::Root;
+use super::user::{self, User};
 
 /// `CAP_IPC_LOCK`: no limit of locked memory (capabilities(7)).
 const IPC_LOCK: u32 = 14;
-/// `CAP_DAC_OVERRIDE`: permissions of files do not count.
-const DAC_OVERRIDE: u32 = 1;
 
 /// What `/proc/<pid>` says of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
-    pub(crate) user: u32,
-    pub(crate) groups: Vec<u32>,
-    capabilities: u64,
+    pub(crate) user: User,
+    /// Nobody says which user it has.
+    pub(crate) is_untold: bool,
+    /// What says that the user is that of a job, and not the one that the process has.
+    pub(crate) by: Option<String>,
     /// Bytes that it may lock; `None`: as many as there are, or nobody says.
     pub(crate) memlock: Option<u64>,
+    /// What a session of the user may lock, in place of what the process may, and the line that says so.
+    pub(crate) session: Option<(Option<u64>, String)>,
     /// What shows that it is in a container.
     pub(crate) container: Option<&'static str>,
-    /// Home of the user in the password file.
-    pub(crate) home: Option<PathBuf>,
     /// Copies of libfabric that it has mapped, where a running one is looked at.
     pub(crate) libfabrics: Vec<String>,
 }
@@ -42,40 +43,52 @@ impl Process {
                 .collect::<Vec<u32>>()
         };
         // Real, effective, saved, file system: the effective one opens devices.
-        let user = numbers("Uid").get(1).copied().unwrap_or(0);
+        let told = numbers("Uid").get(1).copied();
+        let id = told.unwrap_or(0);
         let mut groups = numbers("Groups");
         groups.extend(numbers("Gid").get(1));
         let capabilities = field("CapEff").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        let entry = entry(&root.text("/etc/passwd").unwrap_or_default(), id);
+        let (name, home) = entry.unzip();
         Self {
-            user,
-            groups,
-            capabilities: capabilities.unwrap_or(0),
+            user: User {
+                id,
+                name,
+                groups: Some(groups),
+                capabilities: capabilities.unwrap_or(0),
+                home: home.flatten(),
+            },
+            is_untold: told.is_none(),
+            by: None,
+            session: None,
             memlock: memlock(&root.text(dir.join("limits")).unwrap_or_default()),
             container: container(root),
-            home: home(&root.text("/etc/passwd").unwrap_or_default(), user),
             libfabrics: pid.map_or_else(Vec::new, |_| libfabrics(root, &dir)),
         }
     }
 
     /// Whether the limit of locked memory counts for it.
     pub(crate) const fn is_lock_bounded(&self) -> bool {
-        self.capabilities >> IPC_LOCK & 1 == 0
+        self.user.capabilities >> IPC_LOCK & 1 == 0
     }
 
-    /// Whether it may read and write a file with these owners and mode bits.
-    pub(crate) fn may_use(&self, owner: u32, group: u32, mode: u32) -> bool {
-        const BOTH: u32 = 0o6;
-        if self.capabilities >> DAC_OVERRIDE & 1 == 1 {
-            return true;
+    /// The same for another user: limits are inherited, unless a session of its own has others.
+    pub(crate) fn of_user(mut self, root: &Root, user: User, by: impl Into<String>) -> Self {
+        self.by = Some(by.into());
+        if user.id != self.user.id {
+            self.session = user::locked(root, &user);
+            self.user = user;
         }
-        let shift = if owner == self.user {
-            6
-        } else if self.groups.contains(&group) {
-            3
-        } else {
-            0
-        };
-        mode >> shift & BOTH == BOTH
+        self
+    }
+
+    /// What the user may lock, as far as that is known: bytes, or all there are.
+    pub(crate) fn locked(&self) -> Option<u64> {
+        let bytes = self
+            .session
+            .as_ref()
+            .map_or(self.memlock, |(bytes, _)| *bytes);
+        bytes.filter(|_| self.is_lock_bounded())
     }
 }
 
@@ -99,17 +112,15 @@ fn container(root: &Root) -> Option<&'static str> {
         .map(|(_, why)| why)
 }
 
-/// Where NCCL looks for `.nccl.conf`: getpwuid(3), not `HOME`.
-fn home(passwd: &str, user: u32) -> Option<PathBuf> {
+/// Name and home of a user, where NCCL looks for `.nccl.conf`: getpwuid(3), not `HOME`.
+fn entry(passwd: &str, user: u32) -> Option<(String, Option<PathBuf>)> {
     let is_users = |fields: &Vec<&str>| fields.get(2).is_some_and(|id| *id == user.to_string());
     let mut lines = passwd
         .lines()
         .map(|line| line.split(':').collect::<Vec<_>>());
     let fields = lines.find(is_users)?;
-    fields
-        .get(5)
-        .filter(|home| !home.is_empty())
-        .map(PathBuf::from)
+    let home = fields.get(5).filter(|home| !home.is_empty());
+    Some(((*fields.first()?).to_owned(), home.map(PathBuf::from)))
 }
 
 /// Files of libfabric that a process has mapped; `dir` is its directory below /proc.
@@ -139,7 +150,7 @@ fn mapped(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Process, Root, home, mapped, memlock};
+    use super::{Process, Root, entry, mapped, memlock};
 
     #[test]
     fn files_of_maps_are_whole() {
@@ -176,30 +187,13 @@ mod tests {
     }
 
     #[test]
-    fn permissions_are_those_of_unix() {
-        let plain = Process {
-            user: 1000,
-            groups: vec![7],
-            ..Process::default()
-        };
-        assert!(plain.may_use(1000, 0, 0o600) && !plain.may_use(0, 0, 0o660));
-        assert!(plain.may_use(0, 7, 0o660) && plain.may_use(0, 0, 0o666));
-        // The owner's bits count for the owner, also when others have more.
-        assert!(!plain.may_use(1000, 7, 0o066));
-        let root = Process {
-            capabilities: 1 << super::DAC_OVERRIDE,
-            ..plain
-        };
-        assert!(root.may_use(0, 0, 0) && root.is_lock_bounded());
-    }
-
-    #[test]
     fn this_process_is_read() {
         let here = Process::read(&Root::new("/"), None);
         let other = Process::read(&Root::new("/"), Some(std::process::id()));
-        assert_eq!((here.user, here.memlock), (other.user, other.memlock));
+        assert_eq!((&here.user, here.memlock), (&other.user, other.memlock));
         let text = "root:x:0:0:root:/r:/bin/sh\nu:x:12:12::/h/u:/bin/sh\n";
-        assert_eq!(home(text, 12).unwrap().to_str(), Some("/h/u"));
-        assert_eq!(home(text, 13), None);
+        let (name, home) = entry(text, 12).unwrap();
+        assert_eq!((name.as_str(), home.unwrap().to_str()), ("u", Some("/h/u")));
+        assert_eq!(entry(text, 13), None);
     }
 }

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
+
+use super::user::{Access, User};
 
 /// As many as Linux follows (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
@@ -25,7 +28,10 @@ pub(crate) enum Absent {
         target: PathBuf,
     },
     /// It is there and may not be read.
-    Denied,
+    Denied {
+        /// What of the way does not let the user, where it is known.
+        by: Option<String>,
+    },
     /// Anything else, in the system's words.
     Other(String),
 }
@@ -34,7 +40,7 @@ impl From<io::Error> for Absent {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::NotFound => Self::Missing,
-            io::ErrorKind::PermissionDenied => Self::Denied,
+            io::ErrorKind::PermissionDenied => Self::Denied { by: None },
             _ => Self::Other(error.to_string()),
         }
     }
@@ -46,6 +52,8 @@ pub(crate) struct Root {
     dir: PathBuf,
     /// The directory that the job works in, as the host names it.
     working: Option<PathBuf>,
+    /// Whose permissions count, where that is not whoever looks.
+    user: Option<User>,
 }
 
 impl Root {
@@ -54,7 +62,32 @@ impl Root {
         Self {
             dir: dir.into(),
             working: None,
+            user: None,
         }
+    }
+
+    /// The same, as this user would have it: what it may not read is denied, though who looks may.
+    pub(crate) fn as_user(&self, user: &User) -> Self {
+        Self {
+            user: Some(user.clone()),
+            ..self.clone()
+        }
+    }
+
+    /// Whether the user is let at what is there, by its mode bits.
+    fn lets(&self, real: &Path, access: Access) -> Result<(), Absent> {
+        let Some(user) = &self.user else {
+            return Ok(());
+        };
+        let meta = fs::metadata(self.outside(real))?;
+        let (owner, group, mode) = (meta.uid(), meta.gid(), meta.mode() & 0o7777);
+        if user.may(access, (owner, group, mode)) {
+            return Ok(());
+        }
+        let (real, user) = (real.display(), user.show());
+        let by =
+            format!("{real} has mode {mode:o}, owner {owner}, group {group}; the user is {user}");
+        Err(Absent::Denied { by: Some(by) })
     }
 
     /// The same, with the directory that this process works in (`/proc/<pid>`): relative paths begin there.
@@ -92,6 +125,7 @@ impl Root {
                 at.pop();
                 continue;
             }
+            self.lets(&at, Access::Search)?;
             let next = at.join(&part);
             let found = fs::symlink_metadata(self.outside(&next));
             let found = found.map_err(|error| match (Absent::from(error), &followed) {
@@ -130,6 +164,7 @@ impl Root {
         if !fs::metadata(&outside)?.is_file() {
             return Err(Absent::Other("it is no regular file".to_owned()));
         }
+        self.lets(&real, Access::Read)?;
         Ok(File::open(outside)?)
     }
 
@@ -150,7 +185,9 @@ impl Root {
 
     /// The names in a directory, sorted; nothing where there is none.
     pub(crate) fn names(&self, dir: impl AsRef<Path>) -> Vec<String> {
-        let listed = self.real(dir.as_ref()).map(|real| self.outside(&real));
+        let real = self.real(dir.as_ref());
+        let real = real.and_then(|real| self.lets(&real, Access::Read).map(|()| real));
+        let listed = real.map(|real| self.outside(&real));
         let Some(entries) = listed.ok().and_then(|dir| fs::read_dir(dir).ok()) else {
             return Vec::new();
         };
@@ -160,6 +197,15 @@ impl Root {
             .collect();
         names.sort();
         names
+    }
+
+    /// What keeps the user from the files in a directory, where something does.
+    pub(crate) fn shut(&self, dir: &Path) -> Option<String> {
+        let real = self.real(dir);
+        match real.and_then(|real| self.lets(&real, Access::Search)) {
+            Err(Absent::Denied { by }) => by,
+            _ => None,
+        }
     }
 
     /// Whether something is there, after links.
@@ -183,8 +229,9 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {
 
 #[cfg(test)]
 mod tests {
-    use super::{Absent, Root};
-    use std::os::unix::fs::symlink;
+    use super::{Absent, Root, User};
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::path::{Path, PathBuf};
 
     #[test]
@@ -208,6 +255,45 @@ mod tests {
         assert_eq!(root.line("/lib/a.so").as_deref(), Some("x"));
         assert_eq!(root.names("/lib"), ["a.so"]);
         assert!(matches!(root.text("/opt"), Err(Absent::Other(_))));
+    }
+
+    #[test]
+    fn what_a_user_may_not_is_denied_though_who_looks_may() {
+        let dir = tempfile::tempdir().unwrap();
+        let inside = |path: &str| dir.path().join(path);
+        let mode =
+            |path: &str, mode| set_permissions(inside(path), Permissions::from_mode(mode)).unwrap();
+        for path in ["open", "shut", "unlisted"] {
+            std::fs::create_dir(inside(path)).unwrap();
+            std::fs::write(inside(&format!("{path}/a.so")), "x").unwrap();
+        }
+        std::fs::write(inside("open/own.so"), "x").unwrap();
+        symlink("shut/a.so", inside("link.so")).unwrap();
+        mode("", 0o755);
+        mode("open", 0o755);
+        mode("open/a.so", 0o644);
+        mode("open/own.so", 0o600);
+        mode("shut", 0o700);
+        mode("unlisted", 0o711);
+        let stranger = User {
+            id: u32::MAX - 1,
+            groups: Some(Vec::new()),
+            ..User::default()
+        };
+        let root = Root::new(dir.path()).as_user(&stranger);
+        let denied = |path: &str| match root.text(path) {
+            Err(Absent::Denied { by: Some(by) }) => by,
+            other => panic!("{path}: {other:?}"),
+        };
+        assert_eq!(root.text("/open/a.so"), Ok("x".to_owned()));
+        assert!(denied("/open/own.so").starts_with("/open/own.so has mode 600"));
+        for path in ["/shut/a.so", "/link.so", "/shut/none.so"] {
+            assert!(denied(path).starts_with("/shut has mode 700"), "{path}");
+        }
+        assert!(root.has("/unlisted/a.so") && root.names("/unlisted").is_empty());
+        assert_eq!(root.names("/open"), ["a.so", "own.so"]);
+        // Nobody's permissions are in question where nobody is named.
+        assert_eq!(Root::new(dir.path()).text("/open/own.so").unwrap(), "x");
     }
 
     #[test]
