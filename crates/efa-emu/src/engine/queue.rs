@@ -72,6 +72,11 @@ impl Place<'_> {
     pub(super) fn fill(self, completion: Completion, show_at: Option<u64>) {
         self.0.push(completion, show_at);
     }
+
+    /// Adds a completion that its owner asked for, however it is called: no error of anybody's.
+    pub(super) fn fill_as_asked(self, completion: Completion) {
+        self.0.flush(completion);
+    }
 }
 
 impl Drop for Place<'_> {
@@ -168,7 +173,7 @@ impl Queue {
         None
     }
 
-    /// Adds what ended with its endpoint: there is no place to wait for any more, and nothing is lost.
+    /// Adds what ended with its endpoint, or was taken back: there is no place to wait for, and nothing is lost.
     /// No error of anybody's.
     pub(super) fn flush(&self, completion: Completion) {
         let mut state = locked(&self.state);

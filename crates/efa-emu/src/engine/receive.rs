@@ -137,7 +137,7 @@ impl Ep {
             ..Happened::default()
         };
         let vector = Some(Arc::clone(&bound.vector));
-        place.fill(Completion { happened, vector }, None);
+        place.fill_as_asked(Completion { happened, vector });
         Ok(true)
     }
 }

@@ -229,6 +229,9 @@ fn bytes_count_on_both_sides() {
             let written = 900 + 80 + 50;
             assert_eq!((own.bytes_out, own.bytes_in), (written, 300), "{set:?}");
             assert_eq!((peer.bytes_in, peer.bytes_out), (written, 300), "{set:?}");
+            // Of the write that was beyond its region; what is taken back is no error.
+            let errors = [&own, &peer].map(|of| of.statuses.iter().sum::<u64>() + of.errors_other);
+            assert_eq!(errors, [1, 0], "{set:?}");
         }
     }
 }

@@ -166,6 +166,11 @@ pub(crate) fn moved_by_a_peer(actor: &Actor<'_>) {
         side.recv(pair.memory.sink(100, 100));
         actor.link.meet();
         side.wait(2);
+        if !actor.is_direct() {
+            let context = side.recv(pair.memory.sink(0, 100));
+            assert_eq!(side.ep.cancel(context), Ok(true));
+            assert_eq!(side.one().failed(), (e::FI_ECANCELED, 1));
+        }
     }
     actor.link.meet();
 }
