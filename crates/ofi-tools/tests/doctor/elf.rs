@@ -10,6 +10,7 @@ pub(super) struct Made {
     pub(super) defines: Vec<String>,
     /// `file:version` that it wants.
     pub(super) wants: Vec<(String, String)>,
+    pub(super) rpath: Option<String>,
     pub(super) runpath: Option<String>,
     /// A library that it opens at run time: its name is among the strings.
     pub(super) opens: Option<String>,
@@ -45,8 +46,10 @@ impl Made {
         for name in &self.needs {
             dynamic.push((1, strings.add(name)));
         }
-        if let Some(path) = &self.runpath {
-            dynamic.push((29, strings.add(path)));
+        for (tag, path) in [(15, &self.rpath), (29, &self.runpath)] {
+            if let Some(path) = path {
+                dynamic.push((tag, strings.add(path)));
+            }
         }
         if let Some(name) = &self.opens {
             strings.add(name);

@@ -10,7 +10,7 @@
 //! no-accelerator               one NVIDIA accelerator less in sysfs
 //! verbs [N]                    device files of the NICs, or of the first N
 //! file PATH TEXT | link PATH TARGET | dir PATH | rm PATH | mode PATH OCTAL
-//! elf PATH [needs=a,b] [exports=a,b] [defines=a,b] [wants=file:version] [opens=name] [runpath=..] [machine=183] [cut=100] [program=pie]
+//! elf PATH [needs=a,b] [exports=a,b] [defines=a,b] [wants=file:version] [opens=name] [rpath=..] [runpath=..] [machine=183] [cut=100] [program=pie]
 //! cache NAME=PATH              an entry of /etc/ld.so.cache
 //! ```
 //! In a TEXT `\n` is a new line, and `\r` a return.
@@ -219,6 +219,7 @@ impl Fixture {
                     made.wants.push((file.to_owned(), version.to_owned()));
                 }
                 "opens" => made.opens = Some(value.to_owned()),
+                "rpath" => made.rpath = Some(value.to_owned()),
                 "runpath" => made.runpath = Some(value.to_owned()),
                 "machine" => made.machine = value.parse().unwrap(),
                 "program" => {

@@ -3,7 +3,7 @@
 use super::plugin::{fault_words, passed_words};
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
-use crate::doctor::facts::ldso::Unmet;
+use crate::doctor::facts::ldneeds::Unmet;
 use crate::doctor::facts::libraries::LIBFABRIC;
 use crate::doctor::finding::Finding;
 

@@ -29,6 +29,7 @@ const DT_HASH: u64 = 4;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 const DT_STRSZ: u64 = 10;
+const DT_SONAME: u64 = 14;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
 const DT_GNU_HASH: u64 = 0x6fff_fef5;
@@ -45,8 +46,13 @@ const VERSIONS_MAX: usize = 1024;
 pub(crate) struct Elf {
     /// `DT_NEEDED`, in its order.
     pub(crate) needed: Vec<String>,
-    /// Where its needed libraries are looked for: `DT_RUNPATH`, or `DT_RPATH` where there is none.
-    pub(crate) runpath: Vec<String>,
+    /// What it calls itself.
+    pub(crate) soname: Option<String>,
+    /// `DT_RPATH`: where its needed libraries are looked for, and what those need, first of all.
+    pub(crate) rpath: Vec<String>,
+    /// `DT_RUNPATH`: where its needed libraries alone are looked for, behind `LD_LIBRARY_PATH`. Where there is one
+    /// `DT_RPATH` does not count.
+    pub(crate) runpath: Option<Vec<String>>,
     /// Names of the symbols that it defines.
     pub(crate) exported: Vec<String>,
     /// Versions that it defines, such as `FABRIC_1.7`.
@@ -214,13 +220,15 @@ impl<'i> Dynamic<'i> {
     fn library(&self) -> Option<Elf> {
         let named = |tag| self.tags.iter().filter(move |(is, _)| *is == tag);
         let needed = named(DT_NEEDED).map(|(_, at)| self.string(*at));
-        let path = self.tag(DT_RUNPATH).or_else(|| self.tag(DT_RPATH));
-        let path = path.map_or(Some(String::new()), |at| self.string(at))?;
-        // An empty entry counts, an empty path does not.
-        let runpath = path.split(':').filter(|_| !path.is_empty());
+        let path = |tag| match self.tag(tag) {
+            None => Some(None),
+            Some(at) => self.string(at).map(|path| Some(entries(&path))),
+        };
         Some(Elf {
             needed: needed.collect::<Option<_>>()?,
-            runpath: runpath.map(str::to_owned).collect(),
+            soname: self.tag(DT_SONAME).and_then(|at| self.string(at)),
+            rpath: path(DT_RPATH)?.unwrap_or_default(),
+            runpath: path(DT_RUNPATH)?,
             exported: self.exported()?,
             defines: self.defines().unwrap_or_default(),
             wants: self.wants().unwrap_or_default(),
@@ -312,6 +320,12 @@ impl<'i> Dynamic<'i> {
         }
         Some(pairs)
     }
+}
+
+/// Of a search path: an empty entry counts, an empty path does not.
+fn entries(path: &str) -> Vec<String> {
+    let entries = path.split(':').filter(|_| !path.is_empty());
+    entries.map(str::to_owned).collect()
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::elf::Elf;
-use super::ldso::{Library, Loader};
+use super::ldso::{Library, Loader, Paths};
 use super::version::Version;
 
 /// Versions of symbols, `FABRIC_1.N`, and the release that each came with: 1.6 measured of 1.17.0, which is the
@@ -73,7 +73,10 @@ pub(crate) fn is_of_libfabric(loader: &Loader<'_>, plugin: &Library) -> bool {
     };
     is_linked(plugin)
         || mentions(loader, &plugin.real).unwrap_or(true)
-        || loader.needed(plugin).iter().any(is_linked)
+        || loader
+            .needed(plugin, &Paths::default())
+            .iter()
+            .any(is_linked)
 }
 
 fn mentions(loader: &Loader<'_>, file: &Path) -> Option<bool> {

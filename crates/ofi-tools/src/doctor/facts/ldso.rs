@@ -2,33 +2,22 @@
 //!
 //! ```text
 //! name with a slash: that file
-//! else: what is preloaded -> LD_LIBRARY_PATH -> DT_RUNPATH of who asks -> /etc/ld.so.cache -> the system's directories
+//! else: what is preloaded
+//!       -> where who asks has no DT_RUNPATH: DT_RPATH of who asks, of who had that loaded, and so on
+//!       -> LD_LIBRARY_PATH -> DT_RUNPATH of who asks -> /etc/ld.so.cache -> the system's directories
 //! ```
+//!
+//! In each directory `glibc-hwcaps/LEVEL` comes first, for the levels of the processor. What was loaded before under
+//! that name is taken again (`ldneeds`). Not looked at: the program's own paths, and the directories of processors
+//! that the C library had before 2.37 (`tls`, `x86_64`).
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::io::Read as _;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::elf::{self, Elf, ElfFault};
+use super::ldcache::{self, CACHE};
+use super::ldtoken::Tokens;
 use super::root::{Absent, Root};
-
-const CACHE: &str = "/etc/ld.so.cache";
-const CACHE_MAX: u64 = 16 << 20;
-const CACHE_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-const CACHE_HEAD: usize = 48;
-const CACHE_ENTRY: usize = 24;
-/// Libraries that are looked at for one that is asked for.
-const LIBRARIES_MAX: usize = 256;
-
-/// Parts of the C library and its loader: where a program runs at all they are there.
-const SYSTEM: [&str; 6] = [
-    "libc.so.",
-    "libm.so.",
-    "libdl.so.",
-    "librt.so.",
-    "libpthread.so.",
-    "ld-linux",
-];
 
 /// A file that the loader takes.
 #[derive(Clone, Debug)]
@@ -72,56 +61,13 @@ pub(crate) struct Search {
     pub(crate) places: Vec<String>,
 }
 
-/// Something that a library needs and does not get.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unmet {
-    /// A library that is not there.
-    Library {
-        /// Its name.
-        name: String,
-        /// Who needs it.
-        by: PathBuf,
-        /// Files of that name that the loader passed over.
-        passed: Vec<(PathBuf, Passed)>,
-        /// Where it looked.
-        places: Vec<String>,
-    },
-    /// A file that ends the search and is no library that loads.
-    Damaged {
-        /// The file found.
-        at: PathBuf,
-        /// What is wrong with it.
-        fault: ElfFault,
-        /// Who needs it.
-        by: PathBuf,
-    },
-    /// A version that the library found does not define.
-    Version {
-        /// Such as `FABRIC_1.7`.
-        version: String,
-        /// The library found.
-        at: PathBuf,
-        /// Who needs it.
-        by: PathBuf,
-    },
-}
-
-impl Unmet {
-    /// The library that is not there.
-    pub(crate) fn library(&self) -> Option<&str> {
-        match self {
-            Self::Library { name, .. } => Some(name),
-            Self::Version { .. } | Self::Damaged { .. } => None,
-        }
-    }
-
-    /// Files of its name that the loader passed over.
-    pub(crate) fn passed(&self) -> &[(PathBuf, Passed)] {
-        match self {
-            Self::Library { passed, .. } => passed,
-            Self::Version { .. } | Self::Damaged { .. } => &[],
-        }
-    }
+/// Where a library's needed ones are looked for besides `LD_LIBRARY_PATH`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Paths {
+    /// `DT_RPATH` of the library, then of whoever had it loaded, and so on: before the variable.
+    rpath: Vec<String>,
+    /// `DT_RUNPATH`: behind the variable, and `DT_RPATH` of nobody counts.
+    runpath: Option<Vec<String>>,
 }
 
 /// The loader of one host with one environment.
@@ -134,6 +80,9 @@ pub(crate) struct Loader<'r> {
     /// `LD_LIBRARY_PATH`; empty: the directory that the job works in.
     env: Vec<String>,
     cache: BTreeMap<String, PathBuf>,
+    /// Subdirectories that are looked at first.
+    levels: Vec<&'static str>,
+    tokens: Tokens,
     /// Directories that ldconfig(8) makes the cache of.
     pub(crate) configured: Vec<String>,
     system: Vec<&'static str>,
@@ -150,14 +99,19 @@ impl<'r> Loader<'r> {
         } else {
             &["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu"]
         };
+        let levels = ldcache::levels(root);
+        let tokens = Tokens::of(root, machine);
         let plain = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
         Self {
             root,
             machine,
             preload: Vec::new(),
-            env: env.map(str::to_owned).collect(),
-            cache: read_cache(root).unwrap_or_default(),
-            configured: configured(root),
+            // What directory the program is in nobody knows.
+            env: env.map(|dir| tokens.expand(dir, None)).collect(),
+            cache: ldcache::read(root, machine, &levels).unwrap_or_default(),
+            configured: ldcache::configured(root),
+            levels,
+            tokens,
             system: multiarch.iter().copied().chain(plain).collect(),
         }
     }
@@ -210,8 +164,8 @@ impl<'r> Loader<'r> {
         !self.cache.is_empty()
     }
 
-    /// Looks for `name`, asked for by a library with this search path (empty: the program).
-    pub(crate) fn search(&self, name: &str, runpath: &[String]) -> Search {
+    /// Looks for `name`, asked for by a library with these search paths (none: the program).
+    pub(crate) fn search(&self, name: &str, paths: &Paths) -> Search {
         let mut search = Search {
             name: name.to_owned(),
             ..Search::default()
@@ -225,15 +179,21 @@ impl<'r> Loader<'r> {
                 return search;
             }
         }
+        let rpath = paths.rpath.iter().filter(|_| paths.runpath.is_none());
+        let rpath = rpath.map(|dir| (dir.as_str(), "DT_RPATH"));
         let env = self.env.iter().map(|dir| (dir.as_str(), "LD_LIBRARY_PATH"));
-        let own = runpath.iter().map(|dir| (dir.as_str(), "DT_RUNPATH"));
-        for (dir, via) in env.chain(own) {
+        let own = paths.runpath.iter().flatten();
+        let own = own.map(|dir| (dir.as_str(), "DT_RUNPATH"));
+        for (dir, via) in rpath.chain(env).chain(own) {
             search.places.push(self.place(dir, via));
-            if self.consider(&mut search, &entry(dir).join(name), via) {
+            if self.consider_in(&mut search, entry(dir), via) {
                 return search;
             }
         }
-        search.places.push(CACHE.to_owned());
+        search.places.push(match self.cache.is_empty() {
+            true => format!("{CACHE} (which is not there, or not to be read)"),
+            false => CACHE.to_owned(),
+        });
         if let Some(path) = self.cache.get(name) {
             if self.consider(&mut search, path, CACHE) {
                 return search;
@@ -241,15 +201,19 @@ impl<'r> Loader<'r> {
         }
         for dir in &self.system {
             search.places.push((*dir).to_owned());
-            if self.consider(
-                &mut search,
-                &Path::new(dir).join(name),
-                "a system directory",
-            ) {
+            if self.consider_in(&mut search, Path::new(dir), "a system directory") {
                 return search;
             }
         }
         search
+    }
+
+    /// The file of that name in a directory, the one for newer processors first.
+    fn consider_in(&self, search: &mut Search, dir: &Path, via: &str) -> bool {
+        let name = search.name.clone();
+        let files = self.levels.iter().map(|level| dir.join(level).join(&name));
+        let mut files = files.chain([dir.join(&name)]);
+        files.any(|file| self.consider(search, &file, via))
     }
 
     /// Whether the loader stops at this file; a bad one too ends its search (ld.so(8)).
@@ -286,73 +250,41 @@ impl<'r> Loader<'r> {
         })
     }
 
-    /// The search path that a library has for what it needs.
-    pub(crate) fn runpath(library: &Library) -> Vec<String> {
-        let origin = library.real.parent().unwrap_or_else(|| Path::new("/"));
-        let origin = origin.to_string_lossy();
-        let dirs = library.elf.as_ref().map_or(&[][..], |elf| &elf.runpath);
-        let expand = |dir: &String| {
-            dir.replace("${ORIGIN}", &origin)
-                .replace("$ORIGIN", &origin)
+    /// The search paths that a library has for what it needs, with those of who had it loaded.
+    pub(crate) fn paths(&self, library: &Library, above: &Paths) -> Paths {
+        // Where it was found; links to it do not count.
+        let absolute = self.root.working().map(|dir| dir.join(&library.path));
+        let origin = absolute.as_ref().and_then(|file| file.parent());
+        let origin = match library.path.is_absolute() {
+            true => library.path.parent(),
+            false => origin,
         };
-        dirs.iter().map(expand).collect()
-    }
-
-    /// All that `library` needs and gets, with what those need.
-    pub(crate) fn needed(&self, library: &Library) -> Vec<Library> {
-        let mut all = vec![library.clone()];
-        let mut seen = BTreeSet::new();
-        let mut at = 0;
-        while let Some(library) = all.get(at).cloned() {
-            at += 1;
-            let Ok(elf) = &library.elf else { continue };
-            let runpath = Self::runpath(&library);
-            for name in &elf.needed {
-                if seen.len() < LIBRARIES_MAX && seen.insert(name.clone()) {
-                    all.extend(self.search(name, &runpath).found);
+        let expand = |dirs: &[String]| {
+            let dirs = dirs.iter().map(|dir| self.tokens.expand(dir, origin));
+            dirs.collect::<Vec<_>>()
+        };
+        let Ok(elf) = &library.elf else {
+            return above.clone();
+        };
+        match &elf.runpath {
+            Some(runpath) => Paths {
+                rpath: above.rpath.clone(),
+                runpath: Some(expand(runpath)),
+            },
+            None => {
+                let mut rpath = expand(&elf.rpath);
+                rpath.extend(above.rpath.iter().cloned());
+                Paths {
+                    rpath,
+                    runpath: None,
                 }
             }
         }
-        all.split_off(1)
     }
 
-    /// What `library` and all that it needs do not find.
-    pub(crate) fn unmet(&self, library: &Library) -> Vec<Unmet> {
-        let mut todo = VecDeque::from([library.clone()]);
-        let mut seen = BTreeSet::new();
-        let mut unmet = Vec::new();
-        while let Some(library) = todo.pop_front() {
-            let Ok(elf) = &library.elf else { continue };
-            let runpath = Self::runpath(&library);
-            for name in &elf.needed {
-                let is_system = SYSTEM.iter().any(|start| name.starts_with(start));
-                let search = self.search(name, &runpath);
-                let Some(found) = search.found else {
-                    if !is_system && seen.insert(name.clone()) {
-                        unmet.push(Unmet::Library {
-                            name: name.clone(),
-                            by: library.path.clone(),
-                            passed: search.passed,
-                            places: search.places,
-                        });
-                    }
-                    continue;
-                };
-                if let Err(fault) = &found.elf {
-                    if seen.insert(name.clone()) {
-                        let (at, by) = (found.path.clone(), library.path.clone());
-                        let fault = fault.clone();
-                        unmet.push(Unmet::Damaged { at, fault, by });
-                    }
-                    continue;
-                }
-                unmet.extend(unmet_versions(&library, name, &found));
-                if seen.len() < LIBRARIES_MAX && seen.insert(name.clone()) {
-                    todo.push_back(found);
-                }
-            }
-        }
-        unmet
+    /// What a library needs, as the loader reads the name: one with a slash may have tokens.
+    pub(super) fn expand(&self, name: &str, by: &Library) -> String {
+        self.tokens.expand(name, by.path.parent())
     }
 }
 
@@ -361,73 +293,9 @@ fn entry(dir: &str) -> &Path {
     Path::new(if dir.is_empty() { "." } else { dir })
 }
 
-/// Versions that `library` wants of `name` and `found` does not define.
-fn unmet_versions(library: &Library, name: &str, found: &Library) -> Vec<Unmet> {
-    let (Ok(wants), Ok(has)) = (&library.elf, &found.elf) else {
-        return Vec::new();
-    };
-    let wanted = wants.wants.iter().filter(|(file, _)| file == name);
-    let unmet = wanted.filter(|(_, version)| !has.defines.contains(version));
-    let told = unmet.map(|(_, version)| Unmet::Version {
-        version: version.clone(),
-        at: found.path.clone(),
-        by: library.path.clone(),
-    });
-    told.collect()
-}
-
-/// The cache that ldconfig(8) writes: a header, entries, strings; offsets are from the header.
-fn read_cache(root: &Root) -> Option<BTreeMap<String, PathBuf>> {
-    let mut bytes = Vec::new();
-    let file = root.open(Path::new(CACHE)).ok()?;
-    file.take(CACHE_MAX).read_to_end(&mut bytes).ok()?;
-    // An older format may stand before it.
-    let at = bytes
-        .windows(CACHE_MAGIC.len())
-        .position(|w| w == CACHE_MAGIC)?;
-    let cache = bytes.get(at..)?;
-    let word = |at: usize| {
-        let field = cache.get(at..)?.first_chunk()?;
-        usize::try_from(u32::from_le_bytes(*field)).ok()
-    };
-    let text = |at: usize| {
-        let rest = cache.get(at..)?;
-        let end = rest.iter().position(|byte| *byte == 0)?;
-        Some(String::from_utf8_lossy(&rest[..end]).into_owned())
-    };
-    let count = word(CACHE_MAGIC.len())?.min(bytes.len() / CACHE_ENTRY);
-    let mut libraries = BTreeMap::new();
-    for entry in 0..count {
-        let at = CACHE_HEAD + entry * CACHE_ENTRY;
-        let (name, path) = (text(word(at + 4)?)?, text(word(at + 8)?)?);
-        libraries.entry(name).or_insert_with(|| PathBuf::from(path));
-    }
-    Some(libraries)
-}
-
-/// Directories of `/etc/ld.so.conf` and of the files that it includes.
-fn configured(root: &Root) -> Vec<String> {
-    let mut dirs = Vec::new();
-    let included = root.names("/etc/ld.so.conf.d");
-    let included = included.iter().filter(|name| name.ends_with(".conf"));
-    let included = included.map(|name| Path::new("/etc/ld.so.conf.d").join(name));
-    for file in included.chain([PathBuf::from("/etc/ld.so.conf")]) {
-        let text = root.text(&file).unwrap_or_default();
-        let lines = text
-            .lines()
-            .map(|line| line.split('#').next().unwrap_or("").trim());
-        dirs.extend(
-            lines
-                .filter(|line| line.starts_with('/'))
-                .map(str::to_owned),
-        );
-    }
-    dirs
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Loader, Root};
+    use super::{Loader, Paths, Root};
     use crate::doctor::facts::elf::{AARCH64, X86_64};
 
     #[test]
@@ -439,22 +307,16 @@ mod tests {
             X86_64
         };
         let loader = Loader::new(&root, machine, "/nowhere");
-        let search = loader.search("libc.so.6", &[]);
+        let search = loader.search("libc.so.6", &Paths::default());
         let found = search.found.unwrap();
         assert!(found.elf.is_ok() && loader.has_cache(), "{found:?}");
         assert_eq!(search.places[0], "/nowhere (LD_LIBRARY_PATH)");
-        assert_eq!(loader.unmet(&found), []);
-        assert!(loader.search("libno-such.so", &[]).found.is_none());
-    }
-
-    #[test]
-    fn a_damaged_cache_is_no_cache() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("etc")).unwrap();
-        let mut bytes = b"glibc-ld.so.cache1.1".to_vec();
-        bytes.extend([0xff; 60]);
-        std::fs::write(dir.path().join("etc/ld.so.cache"), bytes).unwrap();
-        let root = Root::new(dir.path());
-        assert!(!Loader::new(&root, X86_64, "").has_cache());
+        assert_eq!(loader.unmet(&found, &Paths::default()), []);
+        assert!(
+            loader
+                .search("libno-such.so", &Paths::default())
+                .found
+                .is_none()
+        );
     }
 }

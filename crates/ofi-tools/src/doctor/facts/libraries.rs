@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::elf::{AARCH64, ElfFault, X86_64};
 use super::fabric::{Bounds, is_of_libfabric};
-use super::ldso::{Library, Loader, Passed, Search, Unmet};
+use super::ldneeds::Unmet;
+use super::ldso::{Library, Loader, Passed, Paths, Search};
 use super::packages::{self, Packages};
 use super::root::Root;
 use super::settings::Settings;
@@ -74,33 +75,23 @@ impl Libraries {
         packages: &mut Packages,
     ) -> Self {
         let loader = loader(root, settings);
-        let nccl = loader.search("libnccl.so.2", &[]).found;
+        let nccl = loader.search("libnccl.so.2", &Paths::default()).found;
         packages.nccl = nccl_version.or_else(|| packages::nccl(root, nccl.as_ref()?));
         // The path in the library that asks counts, and for plugins that is NCCL.
-        let asker = nccl.as_ref().map(Loader::runpath).unwrap_or_default();
+        let nobody = Paths::default();
+        let asker = nccl.as_ref().map(|nccl| loader.paths(nccl, &nobody));
+        let asker = asker.unwrap_or_default();
         let names = match side {
             Side::Nccl => nccl::files(packages.nccl, settings.value("NCCL_NET_PLUGIN")),
             Side::Neuron => vec![nccl::NEURON_FILE.to_owned()],
         };
-        let mut plugin: Vec<Search> = Vec::new();
-        let mut taken = None;
-        for name in &names {
-            let search = loader.search(name, &asker);
-            if search
-                .found
-                .as_ref()
-                .is_some_and(|at| ends_search(&loader, at))
-            {
-                taken = Some(plugin.len());
-            }
-            plugin.push(search);
-            if taken.is_some() {
-                break;
-            }
-        }
+        let (plugin, taken) = plugin(&loader, &names, &asker);
         let found = loaded(&plugin, taken);
         let is_linked = found.is_some_and(is_linked);
-        let libfabric = libfabric(&loader, settings, found.filter(|_| is_linked));
+        let linked = found
+            .filter(|_| is_linked)
+            .map(|at| loader.paths(at, &asker));
+        let libfabric = libfabric(&loader, settings, linked.as_ref());
         packages.libfabric =
             (libfabric.found.as_ref()).and_then(|at| packages::libfabric(root, at));
         let file = libfabric.found.as_ref().and_then(|at| at.elf.as_ref().ok());
@@ -114,7 +105,8 @@ impl Libraries {
         let named = unasked.iter().map(|(_, file)| file.clone()).collect();
         let is_set = side == Side::Nccl && settings.filled("NCCL_NET_PLUGIN").is_some();
         let is_foreign = found.is_some_and(|at| at.elf.is_ok() && !is_of_libfabric(&loader, at));
-        let unmet = |at: Option<&Library>| at.map(|at| loader.unmet(at)).unwrap_or_default();
+        let unmet =
+            |at: Option<&Library>| at.map(|at| loader.unmet(at, &asker)).unwrap_or_default();
         let mut unmet = apart(unmet(found), unmet(libfabric.found.as_ref()));
         // What is wrong with libfabric's own file is told of libfabric.
         let own = libfabric.found.as_ref().map(|at| at.path.as_path());
@@ -157,6 +149,22 @@ impl Libraries {
     }
 }
 
+/// A search for each name, up to the first that finds what ends it, and the place of that one.
+fn plugin(loader: &Loader<'_>, names: &[String], asker: &Paths) -> (Vec<Search>, Option<usize>) {
+    let mut searches: Vec<Search> = Vec::new();
+    for name in names {
+        let search = loader.search(name, asker);
+        let found = search.found.as_ref();
+        let is_taken = found.is_some_and(|at| ends_search(loader, at, asker));
+        searches.push(search);
+        if is_taken {
+            let taken = searches.len() - 1;
+            return (searches, Some(taken));
+        }
+    }
+    (searches, None)
+}
+
 fn loaded(plugin: &[Search], taken: Option<usize>) -> Option<&Library> {
     let taken = taken.and_then(|index| plugin.get(index)?.found.as_ref());
     taken.or_else(|| plugin.iter().find_map(|search| search.found.as_ref()))
@@ -174,16 +182,16 @@ pub(crate) fn nccl_version(root: &Root, environment: &Settings) -> Option<Versio
     packages::nccl(
         root,
         loader(root, environment)
-            .search("libnccl.so.2", &[])
+            .search("libnccl.so.2", &Paths::default())
             .found
             .as_ref()?,
     )
 }
 
 /// Whether the loader takes a file, or dies of it: else whoever asks goes on with its next name.
-fn ends_search(loader: &Loader<'_>, library: &Library) -> bool {
+fn ends_search(loader: &Loader<'_>, library: &Library, asker: &Paths) -> bool {
     match &library.elf {
-        Ok(_) => loader.unmet(library).is_empty(),
+        Ok(_) => loader.unmet(library, asker).is_empty(),
         Err(ElfFault::Cut { .. }) => true,
         Err(ElfFault::NotElf | ElfFault::Program | ElfFault::Machine(_) | ElfFault::Damaged(_)) => {
             false
@@ -215,12 +223,12 @@ fn apart(mut plugin: Vec<Unmet>, mut libfabric: Vec<Unmet>) -> (Vec<Unmet>, Vec<
 }
 
 /// What is loaded when no plugin is named.
-fn without_name(loader: &Loader<'_>, nccl: Option<Version>, asker: &[String]) -> Option<PathBuf> {
+fn without_name(loader: &Loader<'_>, nccl: Option<Version>, asker: &Paths) -> Option<PathBuf> {
     let names = nccl::files(nccl, None);
     let found = names
         .iter()
         .find_map(|name| loader.search(name, asker).found)?;
-    ends_search(loader, &found).then_some(found.path)
+    ends_search(loader, &found, asker).then_some(found.path)
 }
 
 fn is_linked(plugin: &Library) -> bool {
@@ -244,18 +252,19 @@ fn of_libfabric(loader: &Loader<'_>, lists: [&Vec<PathBuf>; 3]) -> Vec<PathBuf> 
 
 /// As our plugin does it, or as the loader does it for a plugin that is `linked` with libfabric: it reads none
 /// of our variables.
-fn libfabric(loader: &Loader<'_>, settings: &Settings, linked: Option<&Library>) -> Search {
+fn libfabric(loader: &Loader<'_>, settings: &Settings, linked: Option<&Paths>) -> Search {
     let named = LIBFABRIC_PATH.iter().find_map(|name| settings.filled(name));
     if let Some(named) = named.filter(|_| linked.is_none()) {
         let inside = Path::new(named).join(LIBFABRIC);
-        let inside = loader.search(&inside.to_string_lossy(), &[]);
+        let inside = loader.search(&inside.to_string_lossy(), &Paths::default());
         if inside.found.is_some() {
             return inside;
         }
         // As dlopen(3): a name without a slash is looked for.
-        return loader.search(named, &[]);
+        return loader.search(named, &Paths::default());
     }
-    let mut search = loader.search(LIBFABRIC, &linked.map(Loader::runpath).unwrap_or_default());
+    let nobody = Paths::default();
+    let mut search = loader.search(LIBFABRIC, linked.unwrap_or(&nobody));
     if linked.is_none() {
         for dir in LIBFABRIC_DIRS {
             if search.found.is_some() {
@@ -263,7 +272,7 @@ fn libfabric(loader: &Loader<'_>, settings: &Settings, linked: Option<&Library>)
             }
             let file = format!("{dir}/{LIBFABRIC}");
             search.places.push(dir.to_owned());
-            search.found = loader.search(&file, &[]).found;
+            search.found = loader.search(&file, &Paths::default()).found;
         }
     }
     search

@@ -11,7 +11,12 @@
 pub(crate) mod devices;
 pub(crate) mod elf;
 pub(crate) mod fabric;
+mod ldcache;
+pub(crate) mod ldneeds;
+#[cfg(test)]
+mod ldreal;
 pub(crate) mod ldso;
+mod ldtoken;
 pub(crate) mod libraries;
 pub(crate) mod nccl;
 pub(crate) mod packages;
