@@ -8,6 +8,7 @@
 use core::fmt;
 use std::collections::HashSet;
 
+pub use suggest::distance;
 pub use table::{Id, Kind, Param, Status, TABLE};
 
 use crate::error::{Code, NetError};

@@ -32,9 +32,14 @@ fn bare(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// Edits (insert, delete, replace) between two names; names are bounded first, since the environment
-/// may hold anything.
-fn distance(a: &str, b: &str) -> usize {
+/// Edits (insert, delete, replace) between a name, in any case of letters, and one in capitals; names are bounded
+/// first, since the environment may hold anything.
+///
+/// ```
+/// assert_eq!(ofi_net::params::distance("fi_provder", "FI_PROVIDER"), 1);
+/// ```
+#[must_use]
+pub fn distance(a: &str, b: &str) -> usize {
     const LONGEST: usize = 64;
     let a: Vec<u8> = a
         .bytes()

@@ -269,6 +269,21 @@ codes! {
     LoopbackOnly = 509 Warning, "NCCL_SOCKET_IFNAME leaves the loopback interface alone: one host, no more",
         "unset it, or name an interface that other hosts reach",
         hides [], "ENV-16";
+    Misspelt = 510 Warning, "a variable's name is almost one that libfabric, NCCL or the plugin reads: nobody reads it",
+        "correct the name, or unset it",
+        hides [], "ENV-14";
+    TunerMissing = 511 Warning, "NCCL_TUNER_PLUGIN names a file that would not be found: NCCL tunes by itself",
+        "correct it, add the directory of the file to LD_LIBRARY_PATH, or unset it",
+        hides [], "ENV-12";
+    ProviderPath = 512 Warning, "FI_PROVIDER_PATH has an entry without a provider of libfabric",
+        "name the directory that has the providers (libefa-fi.so and the like), or unset it",
+        hides [], "ENV-20";
+    StallOrder = 513 Warning, "a stall is an error before it is told of: OFI_NCCL_STALL_FAIL is less than OFI_NCCL_STALL_WARN",
+        "set OFI_NCCL_STALL_WARN to less than OFI_NCCL_STALL_FAIL: its line says who is waited for",
+        hides [], "HANG-08, HANG-10";
+    NetworkEmpty = 514 Note, "NCCL_NET is set and empty: NCCL may take that for the name of a network, which nobody has",
+        "unset it (a script or a job file says NCCL_NET= and means: not set)",
+        hides [], "ENV-21";
     BadPair = 601 Error, "these versions are known not to work together",
         "update one of them",
         hides [], "REG-05";

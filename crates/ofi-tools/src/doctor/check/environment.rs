@@ -3,16 +3,70 @@
 use ofi_net::params::{self, Flavour};
 use ofi_net::{Code as NetCode, Config, NetError};
 
+use super::plugin::{NETWORK, passed_words};
 use crate::doctor::code::Code;
 use crate::doctor::facts::{Host, Side};
 use crate::doctor::finding::Finding;
 
 pub(super) fn check(host: &Host) -> Vec<Finding> {
     let mut found = parameters(host);
+    found.extend(stall_order(host));
+    found.extend(providers(host));
     if host.side == Side::Nccl {
         found.extend(interfaces(host));
+        found.extend(tuner(host));
+        found.extend(network_empty(host));
     }
     found
+}
+
+/// Both limits are in force, and the one that ends a job comes first.
+fn stall_order(host: &Host) -> Option<Finding> {
+    let names = ["OFI_NCCL_STALL_FAIL", "OFI_NCCL_STALL_WARN"];
+    let config = config(host).0.ok()?;
+    let (fail, warn) = (config.stall_fail_ms?, config.stall_warn_ms?);
+    let shown = names.iter().map(|name| host.settings.show(name));
+    let seconds = format!(
+        "an error after {} s, a line after {} s",
+        fail / 1000,
+        warn / 1000
+    );
+    (fail < warn).then(|| Finding::new(Code::StallOrder, shown.chain([seconds])))
+}
+
+fn providers(host: &Host) -> Option<Finding> {
+    let bad = &host.libraries.without_providers;
+    let lines = bad
+        .iter()
+        .map(|(path, why)| format!("{}: {why}", path.display()));
+    let shown = host.settings.show("FI_PROVIDER_PATH");
+    (!bad.is_empty())
+        .then(|| Finding::new(Code::ProviderPath, core::iter::once(shown).chain(lines)))
+}
+
+fn tuner(host: &Host) -> Option<Finding> {
+    let searches = &host.libraries.tuner;
+    let lines = searches.iter().flat_map(|search| {
+        let place = match search.places.as_slice() {
+            [] => format!("{} is not there", search.name),
+            places => format!("{} is in none of: {}", search.name, places.join(", ")),
+        };
+        let passed = search.passed.iter();
+        let passed = passed.map(|(path, why)| format!("{}: {}", path.display(), passed_words(why)));
+        core::iter::once(place).chain(passed)
+    });
+    let shown = host.settings.show("NCCL_TUNER_PLUGIN");
+    (!searches.is_empty())
+        .then(|| Finding::new(Code::TunerMissing, core::iter::once(shown).chain(lines)))
+}
+
+fn network_empty(host: &Host) -> Option<Finding> {
+    let value = host.settings.value(NETWORK)?;
+    let line = format!("{}: set, and empty", host.settings.show(NETWORK));
+    value
+        .trim()
+        .is_empty()
+        .then(|| Finding::new(Code::NetworkEmpty, [line]))
 }
 
 /// The settings as the plugin of this side reads them, with what there is to say of them.

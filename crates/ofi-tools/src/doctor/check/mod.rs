@@ -8,6 +8,7 @@ mod instance;
 mod libfabric;
 mod lint;
 mod memory;
+mod names;
 mod needs;
 mod plugin;
 mod probe;
@@ -37,6 +38,7 @@ pub(crate) fn all(
         versions::check,
     ];
     let mut found: Vec<Finding> = checks.iter().flat_map(|check| check(host)).collect();
+    found.extend(names::check(host));
     if let Some(outcome) = probed {
         found.extend(probe::check(host, outcome, (providers, &found)));
     }

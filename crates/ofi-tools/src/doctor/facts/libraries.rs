@@ -10,7 +10,7 @@ use super::packages::{self, Packages};
 use super::root::Root;
 use super::settings::Settings;
 use super::version::Version;
-use super::{Side, nccl};
+use super::{Side, named, nccl};
 
 /// Where installers put plugins, and libfabric.
 const PLUGIN_DIRS: [&str; 9] = [
@@ -62,6 +62,10 @@ pub(crate) struct Libraries {
     pub(crate) libfabric_unmet: Vec<Unmet>,
     /// One of an installer's, where none is found.
     pub(crate) libfabric_elsewhere: Option<PathBuf>,
+    /// Searches for the tuner that is named, where it is not found.
+    pub(crate) tuner: Vec<Search>,
+    /// Entries of `FI_PROVIDER_PATH` that have no provider, and why.
+    pub(crate) without_providers: Vec<(PathBuf, &'static str)>,
     /// Whether that libfabric has EFA's provider, built in or beside it.
     pub(crate) has_efa_provider: bool,
 }
@@ -102,6 +106,10 @@ impl Libraries {
             Side::Nccl => unasked(&loader, packages.nccl),
             Side::Neuron => Vec::new(),
         };
+        let tuner = match side {
+            Side::Nccl => named::tuner(&loader, settings, (packages.nccl, &asker)),
+            Side::Neuron => Vec::new(),
+        };
         let named = unasked.iter().map(|(_, file)| file.clone()).collect();
         let is_set = side == Side::Nccl && settings.filled("NCCL_NET_PLUGIN").is_some();
         let is_foreign = found.is_some_and(|at| at.elf.is_ok() && !is_of_libfabric(&loader, at));
@@ -124,6 +132,8 @@ impl Libraries {
                 true => of_libfabric(&loader, [&named, &others, &elsewhere]),
                 false => Vec::new(),
             },
+            tuner,
+            without_providers: named::without_providers(root, settings),
             is_linked,
             is_foreign,
             others,

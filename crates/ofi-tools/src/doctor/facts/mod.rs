@@ -18,6 +18,7 @@ mod ldreal;
 pub(crate) mod ldso;
 mod ldtoken;
 pub(crate) mod libraries;
+mod named;
 pub(crate) mod nccl;
 pub(crate) mod packages;
 pub(crate) mod process;
