@@ -122,6 +122,9 @@ codes! {
     OtherPlugin = 115 Error, "the plugin that would be loaded does not use libfabric: the EFAs stay unused",
         "install the plugin of libfabric, and put its directory first in LD_LIBRARY_PATH",
         hides [OtherPlugins, NoTable, InitFailed], "ENV-01, BUILD-07";
+    NoExec = 117 Error, "the plugin is on a file system that is mounted noexec: the loader cannot map it",
+        "mount it without noexec, or install the plugin elsewhere",
+        hides [LoadFailed], "ENV-01";
     NeededDamaged = 116 Error, "a library that the plugin needs is cut short or damaged",
         "install that library again",
         hides [LoadFailed, ProbeDied, InitFailed, NotOnEfa], "ABI-13";
@@ -200,11 +203,17 @@ codes! {
     MemlockBounded = 311 Warning, "locked memory is bounded: large jobs fail when they register more",
         "ulimit -l unlimited; docker: --ulimit memlock=-1",
         hides [], "REG-02";
+    ShmUnusable = 318 Error, "/dev/shm cannot be written: EFA's provider and NCCL fail when they share memory",
+        "mount it (mount -t tmpfs -o mode=1777 tmpfs /dev/shm); docker: leave out --read-only, or --tmpfs /dev/shm; Kubernetes: an emptyDir of medium Memory at /dev/shm",
+        hides [ShmTiny, ShmSmall, ShmNotMounted, InitFailed, NotOnEfa], "ENV-22";
     ShmTiny = 312 Error, "/dev/shm is too small: EFA's provider fails or crashes when it opens its domains",
         "docker: --shm-size=1g or more; Kubernetes: an emptyDir of medium Memory at /dev/shm",
         hides [ShmSmall, InitFailed, NotOnEfa], "ENV-22";
     ShmSmall = 313 Warning, "/dev/shm is small for so many EFAs",
         "docker: --shm-size=1g or more; Kubernetes: an emptyDir of medium Memory at /dev/shm",
+        hides [], "ENV-22";
+    ShmNotMounted = 319 Warning, "/dev/shm is no file system of its own: shared memory is on a disk, or takes another's room",
+        "mount it: mount -t tmpfs -o mode=1777 tmpfs /dev/shm",
         hides [], "ENV-22";
     ForkAndHuge = 314 Error, "FI_EFA_FORK_SAFE and FI_EFA_USE_HUGE_PAGE are both on: libfabric aborts",
         "set FI_EFA_USE_HUGE_PAGE=0",

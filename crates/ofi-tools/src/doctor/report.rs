@@ -207,8 +207,8 @@ fn memory(host: &Host) -> String {
         Some(bytes) => format!("{} KiB", bytes / 1024),
     };
     let shm = host
-        .devices
         .shm
+        .bytes
         .map(|bytes| format!(", /dev/shm {} MiB", bytes >> 20));
     let huge = host
         .devices

@@ -9,7 +9,7 @@
 //! shape p5 [without N]         sysfs of an instance, without its first N NICs
 //! no-accelerator               one NVIDIA accelerator less in sysfs
 //! verbs [N]                    device files of the NICs, or of the first N
-//! file PATH TEXT | link PATH TARGET | dir PATH | rm PATH | mode PATH OCTAL
+//! file PATH TEXT | fill PATH KIB | link PATH TARGET | dir PATH | rm PATH | mode PATH OCTAL
 //! elf PATH [needs=a,b] [exports=a,b] [defines=a,b] [wants=file:version] [opens=name] [rpath=..] [runpath=..] [machine=183] [cut=100] [program=pie]
 //! cache NAME=PATH              an entry of /etc/ld.so.cache
 //! ```
@@ -121,6 +121,10 @@ impl Fixture {
                 second.replace("\\n", "\n").replace("\\r", "\r"),
             )
             .unwrap(),
+            "fill" => {
+                let kib: usize = second.parse().unwrap();
+                fs::write(self.new_file(first), vec![1; kib << 10]).unwrap();
+            }
             "link" => symlink(second, self.new_file(first)).unwrap(),
             "dir" => fs::create_dir_all(self.new_file(first)).unwrap(),
             "rm" => self.remove(first),

@@ -1,6 +1,7 @@
 //! Memory: limits of locked and shared memory, huge pages, fork, memory of GPUs.
 
 use crate::doctor::code::Code;
+use crate::doctor::facts::shm::SHM;
 use crate::doctor::facts::version::Version;
 use crate::doctor::facts::{Host, Side};
 use crate::doctor::finding::Finding;
@@ -71,17 +72,35 @@ fn memlock(host: &Host) -> Option<Finding> {
 }
 
 fn shm(host: &Host) -> Option<Finding> {
-    let size = host.devices.shm?;
+    let shm = &host.shm;
+    if let Some(fault) = &shm.fault {
+        return Some(Finding::new(Code::ShmUnusable, [fault.clone()]));
+    }
     let nics = host.devices.efa_nics().count();
-    let code = if size < SHM_LEAST {
-        Code::ShmTiny
-    } else if size <= SHM_DOCKER && nics >= MANY_NICS {
-        Code::ShmSmall
-    } else {
-        return None;
+    let Some((size, free)) = shm.bytes.zip(shm.free()) else {
+        let line = format!(
+            "nothing is mounted at {SHM}: it lies in {}",
+            shm.within.as_ref()?
+        );
+        return Some(Finding::new(Code::ShmNotMounted, [line]));
     };
-    let line = format!("/dev/shm: {} KiB, for {nics} EFAs", size / 1024);
-    Some(Finding::new(code, [line]))
+    let kib = |bytes: u64| format!("{} KiB", bytes / 1024);
+    let used = match shm.used {
+        0 => String::new(),
+        used => format!(", {} of them used", kib(used)),
+    };
+    let line = format!("{SHM}: {}{used}, for {nics} EFAs", kib(size));
+    if size < SHM_LEAST {
+        return Some(Finding::new(Code::ShmTiny, [line]));
+    }
+    if free < SHM_LEAST {
+        let finding = Finding::new(Code::ShmTiny, [line, format!("{} are left", kib(free))]);
+        return Some(finding.with_fix(
+            "remove what dead processes left there (ls -l /dev/shm; fuser tells who has a file open), or make it larger: mount -o remount,size=.. /dev/shm",
+        ));
+    }
+    let is_small = size <= SHM_DOCKER && nics >= MANY_NICS;
+    is_small.then(|| Finding::new(Code::ShmSmall, [line]))
 }
 
 fn is_fork_safe(host: &Host) -> bool {

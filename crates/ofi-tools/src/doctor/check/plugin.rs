@@ -30,6 +30,7 @@ pub(super) fn check(host: &Host) -> Vec<Finding> {
         None => found.extend(not_found(host)),
         Some(library) => {
             found.extend(in_file(host, library));
+            found.extend(no_exec(host, library));
             found.extend(needs::of_plugin(host));
             found.extend(not_of_libfabric(host, library));
             found.extend(others(host, library));
@@ -270,6 +271,21 @@ fn in_file(host: &Host, library: &Library) -> Option<Finding> {
             [format!("{at}: {}", fault_words(fault))],
         )),
     }
+}
+
+/// The loader maps code, and the kernel refuses that there.
+fn no_exec(host: &Host, library: &Library) -> Option<Finding> {
+    let mount = host
+        .mounts
+        .of(&library.real)
+        .filter(|mount| mount.has("noexec"))?;
+    let point = mount.point.display();
+    let line = format!(
+        "{} is in {point} ({}), mounted noexec",
+        library.real.display(),
+        mount.kind
+    );
+    Some(Finding::new(Code::NoExec, [line]))
 }
 
 fn no_table(host: &Host, library: &Library, elf: &Elf) -> Option<Finding> {

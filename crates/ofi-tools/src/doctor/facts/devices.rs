@@ -62,8 +62,6 @@ pub(crate) struct Devices {
     pub(crate) nodes: Vec<DeviceNode>,
     /// Names of network interfaces.
     pub(crate) interfaces: Vec<String>,
-    /// Bytes of `/dev/shm` where it is bounded.
-    pub(crate) shm: Option<u64>,
     /// Free huge pages of the default size.
     pub(crate) huge_free: Option<u64>,
 }
@@ -94,7 +92,6 @@ impl Devices {
             nics: nics(sys, &sysfs, (&efas, tree.functions().is_empty())),
             nodes: nodes.filter_map(|name| node(root, name, open)).collect(),
             interfaces: root.names("/sys/class/net"),
-            shm: ofi_net::shm_bytes(&root.text("/proc/mounts").unwrap_or_default()),
             huge_free: huge_free(&root.text("/proc/meminfo").unwrap_or_default()),
             efas,
             tree,

@@ -18,12 +18,14 @@ mod ldreal;
 pub(crate) mod ldso;
 mod ldtoken;
 pub(crate) mod libraries;
+pub(crate) mod mounts;
 mod named;
 pub(crate) mod nccl;
 pub(crate) mod packages;
 pub(crate) mod process;
 pub(crate) mod root;
 pub(crate) mod settings;
+pub(crate) mod shm;
 pub(crate) mod user;
 pub(crate) mod version;
 
@@ -31,10 +33,12 @@ use std::path::{Path, PathBuf};
 
 use devices::Devices;
 use libraries::{Libraries, nccl_version};
+use mounts::Mounts;
 use packages::Packages;
 use process::Process;
 use root::Root;
 use settings::Settings;
+use shm::Shm;
 use user::User;
 use version::Version;
 
@@ -76,6 +80,8 @@ pub(crate) struct Host {
     pub(crate) process: Process,
     /// What keeps the job's user from the directory of the EFAs' device files.
     pub(crate) shut: Option<String>,
+    pub(crate) mounts: Mounts,
+    pub(crate) shm: Shm,
     pub(crate) devices: Devices,
     pub(crate) libraries: Libraries,
     pub(crate) packages: Packages,
@@ -119,10 +125,13 @@ impl Host {
             }
             Side::Neuron => environment,
         };
+        let mounts = Mounts::read(&root);
         let mut packages = Packages::of_installer(&root);
         let libraries = Libraries::find(&read, &settings, (side, ask.nccl), &mut packages);
         let topo_file = settings.filled("NCCL_TOPO_FILE").map(PathBuf::from);
         Ok(Self {
+            shm: Shm::read(&root, &mounts, &process.user),
+            mounts,
             shut: read.shut(Path::new("/dev/infiniband")),
             topo_file: topo_file.map(|file| {
                 let text = read.text(&file);
