@@ -27,7 +27,7 @@ pub(crate) struct Shm {
 impl Shm {
     pub(crate) fn read(root: &Root, mounts: &Mounts, user: &User) -> Self {
         let real = root.real(Path::new(SHM));
-        let place = real.as_deref().unwrap_or(Path::new(SHM));
+        let place = real.as_deref().unwrap_or_else(|_| Path::new(SHM));
         let mount = mounts.at(place);
         // Of a copy of a host, which has no tmpfs, the mounts say that it was there.
         let is_gone = mounts.is_told()
