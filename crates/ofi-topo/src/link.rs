@@ -23,6 +23,9 @@ const STEPS: [&str; 6] = ["2.5", "5", "8", "16", "32", "64"];
 impl LinkSpeed {
     /// What is taken for a NIC that does not say, 16 GT/s (protocol 2h.4).
     pub const OF_UNKNOWN_NIC: Self = Self { step: 3 };
+    /// What is taken for an accelerator that does not say, 32 GT/s: that of the instances whose devices have
+    /// several NICs.
+    pub(crate) const OF_UNKNOWN_ACCELERATOR: Self = Self { step: 4 };
 
     /// Reads `max_link_speed` of sysfs: a number of GT/s, then anything. `None` for "Unknown" and for
     /// numbers that are no step.
@@ -34,6 +37,16 @@ impl LinkSpeed {
         Some(Self {
             step: u8::try_from(step).ok()?,
         })
+    }
+
+    /// Bits a second of so many lanes, before what the encoding takes.
+    pub(crate) fn bps(self, lanes: u8) -> u64 {
+        let lane = match self.step {
+            0 => 2_500_000_000,
+            1 => 5_000_000_000,
+            step => 2_000_000_000 << step,
+        };
+        lane * u64::from(lanes)
     }
 
     /// The next faster step; `None` at the fastest.
@@ -102,13 +115,30 @@ mod tests {
             ("32.0 GT/s PCIe", "32"),
             ("64.0 GT/s PCIe", "64"),
         ] {
-            assert_eq!(LinkSpeed::parse(text).unwrap().to_string(), number);
+            let speed = LinkSpeed::parse(text).unwrap();
+            assert_eq!(speed.to_string(), number);
         }
         for unknown in ["", "Unknown", "Unknown speed", "7 GT/s", "-5 GT/s", "8"] {
             assert_eq!(LinkSpeed::parse(unknown), None, "{unknown}");
         }
         for width in ["", "0", "255", "33", "-1", "x16"] {
             assert_eq!(Link::parse("", width).width, None, "{width}");
+        }
+    }
+
+    #[test]
+    fn bits_a_second_are_those_of_the_words() {
+        let mut speed = LinkSpeed::parse("2.5 GT/s");
+        while let Some(step) = speed {
+            let tenths = step.to_string().replace(".5", "5");
+            let tenths = tenths.parse::<u64>().unwrap();
+            let scale = if step.to_string().contains('.') {
+                10
+            } else {
+                1
+            };
+            assert_eq!(step.bps(16) * scale, tenths * 16_000_000_000, "{step}");
+            speed = step.next();
         }
     }
 

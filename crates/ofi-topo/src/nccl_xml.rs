@@ -16,8 +16,12 @@ use crate::{
     Accelerators, DeviceGroup, Grouping, Link, LinkSpeed, Nic, PciAddress, PciFunction, Tree,
 };
 
-/// Lanes that are taken for a NIC that does not say (protocol 2h.4).
+/// Lanes that are taken for a NIC that does not say (protocol 2h.4), at least.
 const WIDTH_OF_UNKNOWN_NIC: u8 = 8;
+/// Lanes of a slot: what a NIC that does not say, and an accelerator that does not say, have at most.
+const WIDTH_OF_SLOT: u8 = 16;
+/// Addresses that a sentence names.
+const NAMED: usize = 3;
 
 /// The file for these devices, or `None` where it would tell NCCL nothing: no device has several NICs, or none
 /// that has is led by a function of the tree. A file without them would be worse than none: NCCL takes it in
@@ -45,19 +49,7 @@ pub fn file(
     accelerators: Accelerators,
     host: u64,
 ) -> Option<String> {
-    let mut leaders: BTreeMap<PciAddress, &DeviceGroup> = BTreeMap::new();
-    for device in &grouping.devices {
-        let leader = nics.iter().find(|nic| nic.index == device.leader);
-        if let Some(address) = leader.and_then(|nic| nic.pci) {
-            leaders.entry(address).or_insert(device);
-        }
-    }
-    let is_led = |(place, device): (&PciAddress, &&DeviceGroup)| {
-        nics_of(device) > 1 && tree.find(*place).is_some()
-    };
-    if !leaders.iter().any(is_led) {
-        return None;
-    }
+    let leaders = leaders(tree, nics, grouping)?;
     let ours: BTreeSet<PciAddress> = nics.iter().filter_map(|nic| nic.pci).collect();
     // NCCL takes node 0 where the firmware does not say.
     let node = |function: &PciFunction| tree.numa_of(function).unwrap_or(0);
@@ -76,7 +68,7 @@ pub fn file(
         // Writing to a string cannot fail.
         let written = functions
             .iter()
-            .try_for_each(|function| branch.add(tree, function, &leaders));
+            .try_for_each(|function| branch.add((tree, nics), function, &leaders));
         if written.is_ok() {
             branch.close(0);
             let head = format!("  <cpu host_hash=\"{host:#x}\" numaid=\"{node}\">\n");
@@ -85,6 +77,73 @@ pub fn file(
     }
     text.push_str("</system>\n");
     Some(text)
+}
+
+/// What the file says of links that nobody shows, in a sentence; `None` where all are shown, or there is no file.
+///
+/// # Costs
+/// O(d * n) for d devices and n NICs.
+#[must_use]
+pub fn unshown(tree: &Tree, nics: &[Nic], grouping: &Grouping) -> Option<String> {
+    let leaders = leaders(tree, nics, grouping)?;
+    let is_unshown = |address: &PciAddress| {
+        let link = tree.find(*address).map(|function| tree.link_of(function));
+        link.is_some_and(|link| link.speed.is_none() || link.width.is_none())
+    };
+    let of_nics: BTreeSet<PciAddress> = leaders.keys().copied().filter(is_unshown).collect();
+    let several = leaders.values().filter(|device| nics_of(device) > 1);
+    let near = several.filter_map(|device| device.near);
+    let of_accelerators: BTreeSet<PciAddress> = near.filter(is_unshown).collect();
+    let parts: Vec<String> = [
+        (
+            "NICs that lead devices",
+            "NCCL is told 16 GT/s and 8 lanes of each, more where the NIC itself is faster",
+            &of_nics,
+        ),
+        (
+            "accelerators",
+            "32 GT/s and 16 lanes are taken for what they let through",
+            &of_accelerators,
+        ),
+    ]
+    .into_iter()
+    .filter(|(.., addresses)| !addresses.is_empty())
+    .map(|(of, told, addresses)| {
+        let first: Vec<String> = addresses
+            .iter()
+            .take(NAMED)
+            .map(ToString::to_string)
+            .collect();
+        let more = if addresses.len() > NAMED { ", .." } else { "" };
+        let (count, first) = (addresses.len(), first.join(", "));
+        format!("of {count} {of} ({first}{more}): {told}")
+    })
+    .collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "no speed or width of the PCI link is shown {}",
+            parts.join("; ")
+        )
+    })
+}
+
+/// Devices by the address that NCCL knows them by; `None` where there is nothing to tell.
+fn leaders<'g>(
+    tree: &Tree,
+    nics: &[Nic],
+    grouping: &'g Grouping,
+) -> Option<BTreeMap<PciAddress, &'g DeviceGroup>> {
+    let mut leaders: BTreeMap<PciAddress, &DeviceGroup> = BTreeMap::new();
+    for device in &grouping.devices {
+        let leader = nics.iter().find(|nic| nic.index == device.leader);
+        if let Some(address) = leader.and_then(|nic| nic.pci) {
+            leaders.entry(address).or_insert(device);
+        }
+    }
+    let is_led = |(place, device): (&PciAddress, &&DeviceGroup)| {
+        nics_of(device) > 1 && tree.find(*place).is_some()
+    };
+    leaders.iter().any(is_led).then_some(leaders)
 }
 
 /// NICs of a device; one that carries several rails counts once.
@@ -102,7 +161,7 @@ struct Branch {
 impl Branch {
     fn add(
         &mut self,
-        tree: &Tree,
+        (tree, nics): (&Tree, &[Nic]),
         function: &PciFunction,
         leaders: &BTreeMap<PciAddress, &DeviceGroup>,
     ) -> fmt::Result {
@@ -123,7 +182,9 @@ impl Branch {
         let Some(device) = leaders.get(&function.address) else {
             return Ok(());
         };
-        let (speed, width) = folded(tree, function, device);
+        let leader = nics.iter().find(|nic| nic.index == device.leader);
+        let bps = leader.map_or(0, |nic| nic.speed_bps);
+        let (speed, width) = folded((tree, bps), function, device);
         let (indent, address) = (self.indent(), function.address);
         writeln!(
             self.text,
@@ -147,24 +208,41 @@ impl Branch {
 }
 
 /// The link of a leader that carries what all NICs of its device do, as far as their accelerator's link
-/// goes: doubled in speed first, then in width, while there are NICs to add.
-fn folded(tree: &Tree, function: &PciFunction, device: &DeviceGroup) -> (LinkSpeed, u8) {
-    let own = tree.link_of(function);
-    let mut speed = own.speed.unwrap_or(LinkSpeed::OF_UNKNOWN_NIC);
-    let mut width = own.width.unwrap_or(WIDTH_OF_UNKNOWN_NIC);
+/// goes: doubled in speed first, then in width, while there are NICs to add. Where nobody shows that link it is
+/// that of a fast slot: NCCL takes the least on a path, and so bounds it by what it finds of the accelerator.
+fn folded(
+    (tree, bps): (&Tree, u64),
+    function: &PciFunction,
+    device: &DeviceGroup,
+) -> (LinkSpeed, u8) {
+    let (mut speed, mut width) = carrying(tree.link_of(function), bps);
     let near = device.near.and_then(|address| tree.find(address));
-    let Link {
-        speed: speed_max,
-        width: width_max,
-    } = near.map(|near| tree.link_of(near)).unwrap_or_default();
+    let near = near.map(|near| tree.link_of(near)).unwrap_or_default();
+    let speed_max = near.speed.unwrap_or(LinkSpeed::OF_UNKNOWN_ACCELERATOR);
+    let width_max = near.width.unwrap_or(WIDTH_OF_SLOT);
     let mut nics = nics_of(device);
-    while nics > 1 && speed_max.is_some_and(|most| speed < most) {
+    while nics > 1 && speed < speed_max {
         speed = speed.next().unwrap_or(speed);
         nics /= 2;
     }
-    while nics > 1 && width_max.is_some_and(|most| width.saturating_mul(2) <= most) {
+    while nics > 1 && width.saturating_mul(2) <= width_max {
         width *= 2;
         nics /= 2;
+    }
+    (speed, width)
+}
+
+/// The link of a NIC of `bps`. What of it nobody shows is taken as the reference does, and wider, then faster,
+/// where that would not carry what the NIC does (0: nobody knows): NCCL would count with a part of it.
+fn carrying(shown: Link, bps: u64) -> (LinkSpeed, u8) {
+    let mut speed = shown.speed.unwrap_or(LinkSpeed::OF_UNKNOWN_NIC);
+    let mut width = shown.width.unwrap_or(WIDTH_OF_UNKNOWN_NIC);
+    while shown.width.is_none() && width < WIDTH_OF_SLOT && speed.bps(width) < bps {
+        width *= 2;
+    }
+    while shown.speed.is_none() && speed.bps(width) < bps {
+        let Some(next) = speed.next() else { break };
+        speed = next;
     }
     (speed, width)
 }

@@ -177,8 +177,12 @@ fn links_fold_by_speed_then_width_and_never_beyond_the_accelerator() {
             (2, link("32.0", "16"), link("8.0", "8"), link("32.0", "16")),
             ("8", "8"),
         ),
-        // Nothing is known: what the reference takes, and nothing to fold towards.
-        ((4, free, free, free), ("16", "8")),
+        // Nothing is known: what the reference takes for the NIC, and a fast slot for the accelerator.
+        ((4, free, free, free), ("32", "16")),
+        ((2, free, free, free), ("32", "8")),
+        ((4, link("8.0", "8"), free, link("16.0", "x")), ("16", "16")),
+        // The port says what the NIC does not.
+        ((2, free, link("8.0", "16"), link("8.0", "16")), ("8", "16")),
         ((4, free, free, link("32.0", "16")), ("32", "16")),
     ];
     for ((nics, nic, port, gpu), (speed, width)) in cases {
@@ -192,6 +196,92 @@ fn links_fold_by_speed_then_width_and_never_beyond_the_accelerator() {
         );
         // Nobody knows the node: it is 0.
         assert!(file.contains("numaid=\"0\"") && !file.contains("numaid=\"1\""));
+    }
+}
+
+/// `shape` as a host that does not show the links of some functions.
+fn hiding(shape: &Shape, hidden: impl Fn(&PciFunction) -> bool) -> Shape {
+    let functions = shape.tree.functions().iter().cloned();
+    let functions = functions.map(|mut function| {
+        if hidden(&function) {
+            function.link = Link::default();
+        }
+        function
+    });
+    let mut hiding = shape.clone();
+    hiding.tree = Tree::new(functions.collect(), shape.tree.packages().clone());
+    hiding
+}
+
+/// Whatever a host hides of its links, NCCL is told of no less than what the NICs of a device carry, and it is said.
+#[test]
+fn links_that_are_not_shown_are_told_wide_enough_and_said() {
+    for name in ["p5", "p5en"] {
+        let shape = Shape::by_name(name).unwrap();
+        let (nics, grouping) = near(&shape);
+        let unshown = |shape: &Shape| nccl_xml::unshown(&shape.tree, &nics, &grouping);
+        assert_eq!(unshown(&shape), None, "{name}");
+        let dir = tempfile::tempdir().unwrap();
+        let all = hiding(&shape, |_| true);
+        all.write_sysfs(dir.path()).unwrap();
+        // As Linux writes that it does not know: "Unknown" and 255.
+        let read = ofi_topo::Sysfs::new(dir.path()).tree().unwrap();
+        assert!(read.functions().iter().all(|f| f.link == Link::default()));
+        let mut blind = all;
+        blind.tree = read;
+        let says = unshown(&blind).unwrap();
+        for what in [
+            "of 8 NICs that lead devices (0000:",
+            ", ..): NCCL is told",
+            "of 8 accelerators (",
+        ] {
+            assert!(says.contains(what), "{says}");
+        }
+        let file = file_of(&blind).unwrap();
+        let want = "link_speed=\"32 GT/s PCIe/s\" link_width=\"16\"";
+        assert_eq!(file.matches(want).count(), 8, "{name}: {file}");
+        // Accelerators alone.
+        let says = unshown(&hiding(&shape, |f| {
+            f.vendor == 0x10de || !f.bridges.is_empty()
+        }))
+        .unwrap();
+        assert!(says.contains("accelerators"), "{says}");
+    }
+    // Devices of one NIC each: NCCL gets no file.
+    let p4d = Shape::by_name("p4d").unwrap();
+    let (nics, grouping) = near(&p4d);
+    assert_eq!(
+        nccl_xml::unshown(&hiding(&p4d, |_| true).tree, &nics, &grouping),
+        None
+    );
+}
+
+/// A NIC that is faster than what is taken for one that does not say.
+#[test]
+fn a_fast_nic_that_does_not_show_its_link_is_told_by_its_own_speed() {
+    let free = Link::default();
+    let slow = Link::parse("2.5 GT/s", "1");
+    for (gbps, nic, want) in [
+        (100, free, ("16", "8")),
+        (200, free, ("16", "16")),
+        (400, free, ("32", "16")),
+        (1600, free, ("64", "16")),
+        // What is shown stays.
+        (400, Link::parse("32.0 GT/s PCIe", "8"), ("32", "8")),
+        (400, Link::parse("16.0 GT/s PCIe", "255"), ("16", "16")),
+        (200, Link::parse("Unknown", "8"), ("32", "8")),
+    ] {
+        // The accelerator lets no more through: nothing is folded.
+        let (tree, list) = behind_ports(2, nic, free, slow);
+        let list: Vec<Nic> = list
+            .into_iter()
+            .map(|nic| nic.with_speed_bps(gbps * 1_000_000_000))
+            .collect();
+        let grouping = group_near(&list, &tree, Accelerators::NVIDIA).unwrap();
+        let file = nccl_xml::file(&tree, (&list, &grouping), Accelerators::NVIDIA, 1).unwrap();
+        let (speed, width) = want;
+        let want = format!("link_speed=\"{speed} GT/s PCIe/s\" link_width=\"{width}\"");
+        assert!(file.contains(&want), "{gbps} {nic:?}: {file}");
     }
 }
 

@@ -90,7 +90,7 @@ impl Sysfs {
         function.is_part = self.shows_the_whole_of(&dir);
         // -1 is no node.
         function.numa = line(&dir, "numa_node").parse().ok();
-        function.link = Link::parse(&line(&dir, "max_link_speed"), &line(&dir, "max_link_width"));
+        function.link = link_in(&dir);
         Some(function)
     }
 
@@ -122,6 +122,22 @@ impl Sysfs {
             Some((node, package))
         };
         nodes.filter_map(package).collect()
+    }
+}
+
+/// What the link of a function can do at most; where that is not said, what it does now.
+fn link_in(dir: &Path) -> Link {
+    let most = Link::parse(&line(dir, "max_link_speed"), &line(dir, "max_link_width"));
+    if most.speed.is_some() && most.width.is_some() {
+        return most;
+    }
+    let now = Link::parse(
+        &line(dir, "current_link_speed"),
+        &line(dir, "current_link_width"),
+    );
+    Link {
+        speed: most.speed.or(now.speed),
+        width: most.width.or(now.width),
     }
 }
 
