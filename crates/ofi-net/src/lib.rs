@@ -67,6 +67,7 @@ mod fork;
 mod gpu;
 mod handle_state;
 mod handle_words;
+mod host_id;
 #[cfg(all(test, loom))]
 mod interleavings;
 mod locked;
@@ -112,6 +113,7 @@ pub use config::{Config, DumpConfig, Protocol};
 pub use error::{Code, NetError};
 pub use expected::Expected;
 pub use handle_words::{CommWord, MrWord, ReqWord};
+pub use host_id::hash as host_hash;
 pub use platform::{accelerators as instance_accelerators, nics as instance_nics};
 pub use properties::Properties;
 pub use select::{admits as filter_admits, shm_bytes};

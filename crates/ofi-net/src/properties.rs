@@ -7,6 +7,7 @@ use ofi_topo::{PciAddress, Sysfs};
 
 use crate::config::Config;
 use crate::dmabuf::{self, Lesson};
+use crate::host_id;
 use crate::select::Nic;
 
 /// Communicators a device can have: ids on the wire have 18 bits (protocol 2c.1).
@@ -131,8 +132,7 @@ fn latency_us(config: &Config, leader: &Nic) -> f32 {
 /// an IPv4 address for the host, which containers on different hosts share; the kernel's boot id is
 /// the same for no two hosts.
 fn guid_of(root: &Path, index: usize, name: &str, pci: Option<PciAddress>) -> u64 {
-    let mut hash = Fnv::new();
-    hash.add(host_id(root).as_bytes());
+    let mut hash = host_id::of(root);
     match pci {
         Some(pci) => hash.add(pci.to_string().as_bytes()),
         None => {
@@ -145,51 +145,11 @@ fn guid_of(root: &Path, index: usize, name: &str, pci: Option<PciAddress>) -> u6
     hash.value() << 8 | (index as u64 & 0xFF)
 }
 
-/// A number for the host, the same in every process.
-pub(crate) fn host_hash(root: &Path) -> u64 {
-    let mut hash = Fnv::new();
-    hash.add(host_id(root).as_bytes());
-    hash.value()
-}
-
-fn host_id(root: &Path) -> String {
-    let files = [
-        "proc/sys/kernel/random/boot_id",
-        "etc/machine-id",
-        "proc/sys/kernel/hostname",
-    ];
-    files
-        .iter()
-        .filter_map(|file| Sysfs::new(root).line(file))
-        .find(|line| !line.is_empty())
-        .unwrap_or_default()
-}
-
-/// FNV-1a, 64 bits: the same in every process and version, unlike the hashes of std.
-struct Fnv(u64);
-
-impl Fnv {
-    const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        // The length keeps ("ab", "c") apart from ("a", "bc").
-        for &byte in bytes.iter().chain(&(bytes.len() as u64).to_le_bytes()) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    const fn value(&self) -> u64 {
-        self.0
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{guid_of, host_id};
+    use super::guid_of;
     use ofi_topo::PciAddress;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
 
     /// A file tree of a host, removed at the end.
     struct Host(PathBuf);
@@ -240,10 +200,5 @@ mod tests {
         assert_eq!(distinct.len(), all.len());
         // A PCI device is one device, whatever the container is called.
         assert_eq!(guid(&a, 0, "x", pci), guid(&container, 0, "x", pci));
-    }
-
-    #[test]
-    fn a_host_without_ids_still_has_properties() {
-        assert!(host_id(Path::new("/nonexistent")).is_empty());
     }
 }

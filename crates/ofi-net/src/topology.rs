@@ -8,9 +8,9 @@
 
 use crate::config::Config;
 use crate::error::{Code, NetError};
+use crate::host_id;
 use crate::log::{Log, Subsys, info, warn};
 use crate::platform;
-use crate::properties;
 use crate::select::{self, Nic};
 use ofi_topo::{
     Accelerators, Grouping, Remark, Rule, Sysfs, Tree, UserGroups, group, group_near, nccl_xml,
@@ -31,6 +31,9 @@ impl Topology {
     /// # Errors
     /// The settings do not fit the NICs.
     pub(crate) fn of(config: &Config, nics: &[Nic], log: &dyn Log) -> Result<Self, NetError> {
+        if host_id::hash(&config.fs_root).is_none() {
+            info(log, Subsys::Init, || host_id::NOTHING.to_owned());
+        }
         if config.nic_groups.is_some() {
             let described: Vec<ofi_topo::Nic> = nics.iter().enumerate().map(describe).collect();
             // The user knows better than the tree what belongs together, and so tells NCCL.
@@ -72,10 +75,13 @@ fn nccl_file(
     tree: &Tree,
     log: &dyn Log,
 ) -> Option<String> {
-    let host = properties::host_hash(&config.fs_root);
+    let host = host_id::hash(&config.fs_root).unwrap_or_default();
     let file = nccl_xml::file(tree, (nics, grouping), config.group_by, host);
     if file.is_none() && has_several(grouping) {
         info(log, Subsys::Init, || NO_FILE.to_owned());
+    }
+    if let Some(unshown) = nccl_xml::unshown(tree, nics, grouping) {
+        info(log, Subsys::Init, || unshown);
     }
     file
 }
@@ -330,6 +336,24 @@ mod tests {
         assert_eq!(told(0, &placed, &p5.tree), (true, Vec::new()));
         // Where nobody shows any, each is a device of its own.
         assert_eq!(told(0, &placed, &Tree::default()), (false, Vec::new()));
+    }
+
+    /// Where links are hidden NCCL is told of what the NICs carry, and that is one line.
+    #[test]
+    fn links_that_sysfs_does_not_show_are_one_line() {
+        let p5 = Shape::by_name("p5").unwrap();
+        let functions = p5.tree.functions().iter().cloned();
+        let functions = functions.map(|mut function| {
+            function.link = ofi_topo::Link::default();
+            function
+        });
+        let blind = Tree::new(functions.collect(), p5.tree.packages().clone());
+        let (has_file, said) = told(0, &p5.provider_list(), &blind);
+        let [(Level::Info, line)] = &said[..] else {
+            panic!("{said:?}");
+        };
+        let says = "no speed or width of the PCI link is shown of 8 NICs that lead devices (0000:";
+        assert!(has_file && line.starts_with(says), "{line}");
     }
 
     #[test]

@@ -215,6 +215,96 @@ fn what_a_source_does_not_say_is_noted() {
     );
 }
 
+/// Hundreds of a kind are one note.
+#[test]
+fn many_of_a_kind_are_one_note() {
+    let sources = Sources::of(&Shape::by_name("p5").unwrap());
+    let root = sources.path("root");
+    let list = root.join("sys/bus/pci/devices");
+    for number in 0..300 {
+        let (bus, slot) = (number / 32, number % 32);
+        for name in [
+            format!("000a:{bus:02x}:{slot:02x}.0"),
+            format!("none{number:03}"),
+        ] {
+            std::os::unix::fs::symlink("/nowhere", list.join(name)).unwrap();
+        }
+    }
+    let note = noted(&topo(&["groups"], &[("--root", &root)]));
+    let lines: Vec<&str> = note.lines().collect();
+    assert_eq!(
+        lines[1..],
+        [
+            "ofi topo: note: 300 functions are listed, and their entries lead to no such function below the root \
+          (000a:00:00.0, 000a:00:01.0, 000a:00:02.0, ..): they are left out"
+        ],
+        "{note}"
+    );
+    // Of texts some are kept.
+    assert!(
+        lines[0].contains("names are no PCI address (\"none000\", \"none001\", \"none002\", ..): "),
+        "{note}"
+    );
+}
+
+/// The number of the host is what the plugin on it writes; where it cannot be known that is said.
+#[test]
+fn a_file_has_the_number_of_its_host() {
+    let sources = Sources::of(&Shape::by_name("p5").unwrap());
+    let (root, dump) = (sources.path("root"), sources.path("dump.xml"));
+    for path in [("--root", root.as_path()), ("--from", &dump)] {
+        let ran = topo(&["emit"], &[path]);
+        assert!(said(&ran).contains("host_hash=\"0x0\""), "{ran:?}");
+        assert!(
+            noted(&ran).contains("host_hash is 0x0: nothing here tells"),
+            "{ran:?}"
+        );
+    }
+    fs::create_dir_all(root.join("proc/sys/kernel/random")).unwrap();
+    let boot = root.join("proc/sys/kernel/random/boot_id");
+    let written = ["one", "other"].map(|id| {
+        fs::write(&boot, id).unwrap();
+        let ran = topo(&["emit"], &[("--root", &root)]);
+        assert_eq!(noted(&ran), "");
+        let hash = format!("host_hash=\"{:#x}\"", ofi_net::host_hash(&root).unwrap());
+        let text = said(&ran);
+        assert!(text.contains(&hash) && !text.contains("\"0x0\""), "{text}");
+        hash
+    });
+    assert_ne!(written[0], written[1]);
+}
+
+/// Links that a host hides are told by what the NICs carry, with a note; in a file alike from all sources.
+#[test]
+fn links_that_are_not_shown_are_noted() {
+    let shape = Shape::by_name("p5en").unwrap();
+    let sources = Sources::of(&shape);
+    let root = sources.path("root");
+    let links = |root: &Path| {
+        let text = said(&topo(&["emit"], &[("--root", root)]));
+        text.matches("link_speed=\"32 GT/s PCIe/s\" link_width=\"16\"")
+            .count()
+    };
+    assert_eq!(links(&root), 8);
+    let hide = |which: &str| {
+        for function in shape.tree.functions() {
+            let dir = root.join(format!("sys/bus/pci/devices/{}", function.address));
+            fs::write(dir.join(format!("{which}_link_speed")), "Unknown speed\n").unwrap();
+            fs::remove_file(dir.join(format!("{which}_link_width"))).unwrap();
+        }
+        (noted(&topo(&["emit"], &[("--root", &root)])), links(&root))
+    };
+    fs::create_dir_all(root.join("etc")).unwrap();
+    fs::write(root.join("etc/machine-id"), "1").unwrap();
+    // What the links do now is better than a guess.
+    assert_eq!(hide("max"), (String::new(), 8));
+    let (note, links) = hide("current");
+    let says = "no speed or width of the PCI link is shown of 8 NICs that lead devices (";
+    assert!(note.contains(says) && note.lines().count() == 1, "{note}");
+    assert!(note.contains("; of 8 accelerators ("), "{note}");
+    assert_eq!(links, 8);
+}
+
 /// Virtual functions look like accelerators in a dump of hwloc: the numbers that it gives may be those of no
 /// plugin, and that is said. Cards with functions of other kinds have none.
 #[test]

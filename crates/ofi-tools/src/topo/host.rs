@@ -27,6 +27,8 @@ pub(super) struct Host {
     pub(super) nics: Vec<Nic>,
     /// Index of the NIC at an address.
     by_place: BTreeMap<PciAddress, usize>,
+    /// The root, where it is from sysfs.
+    pub(super) root: Option<PathBuf>,
     /// What is to be known of where it is from.
     pub(super) notes: Vec<String>,
 }
@@ -81,7 +83,10 @@ impl Host {
             let name = named.get(&f.address).cloned();
             let name = name.unwrap_or_else(|| nic_name(f.address));
             let guid = root.and_then(|root| Sysfs::new(root).node_guid(&name).ok());
-            let nic = Nic::new(index, name).with_pci(f.address);
+            let bps = root.map_or(0, |root| rate(root, &name));
+            let nic = Nic::new(index, name)
+                .with_pci(f.address)
+                .with_speed_bps(bps);
             match guid.filter(|_| f.vendor == AMAZON) {
                 Some(guid) => nic.with_guid(guid),
                 None => nic,
@@ -94,6 +99,7 @@ impl Host {
                 .filter_map(|(nic, at)| Some((nic.pci?, at)))
                 .collect(),
             nics,
+            root: root.cloned(),
             notes: notes(from, &tree),
             name,
             tree,
@@ -109,22 +115,37 @@ impl Host {
 /// What a source does not say, or less of than there should be.
 fn notes(from: &From, tree: &Tree) -> Vec<String> {
     let functions = tree.functions();
-    let repeated = tree.repeated().iter();
-    let mut notes: Vec<String> = repeated
-        .map(|address| format!("{address} comes several times: the first is taken"))
+    let repeated: Vec<String> = tree.repeated().iter().map(ToString::to_string).collect();
+    let unread: Vec<String> = tree
+        .unread()
+        .iter()
+        .map(|text| format!("{text:?}"))
         .collect();
-    let unread = tree.unread().iter();
-    notes.extend(
-        unread.map(|text| {
-            format!("{text:?} is no PCI address: the function that has it is left out")
-        }),
-    );
-    let unplaced = tree.unplaced().iter();
-    notes.extend(unplaced.map(|address| {
-        format!(
-            "{address} is listed, and its entry leads to no such function below the root: it is left out"
-        )
-    }));
+    let unplaced: Vec<String> = tree.unplaced().iter().map(ToString::to_string).collect();
+    let folded = [
+        fold(
+            &repeated,
+            ("comes several times", "addresses come several times"),
+            ("the first is taken", "the first of each is taken"),
+        ),
+        fold(
+            &unread,
+            ("is no PCI address", "names are no PCI address"),
+            (
+                "the function that has it is left out",
+                "the functions that have them are left out",
+            ),
+        ),
+        fold(
+            &unplaced,
+            (
+                "is listed, and its entry leads to no such function below the root",
+                "functions are listed, and their entries lead to no such function below the root",
+            ),
+            ("it is left out", "they are left out"),
+        ),
+    ];
+    let mut notes: Vec<String> = folded.into_iter().flatten().collect();
     match from {
         From::Root(root) if functions.is_empty() => {
             notes.push(format!(
@@ -142,6 +163,31 @@ fn notes(from: &From, tree: &Tree) -> Vec<String> {
         }
     }
     notes
+}
+
+/// Names that a note has.
+const NAMED: usize = 3;
+
+/// One note of all that is of a kind: of one what it is and what comes of it, of several how many and the first.
+fn fold(all: &[String], is: (&str, &str), then: (&str, &str)) -> Option<String> {
+    match all {
+        [] => None,
+        [one] => Some(format!("{one} {}: {}", is.0, then.0)),
+        all => {
+            let first = all.iter().take(NAMED).map(String::as_str);
+            let first: Vec<&str> = first.collect();
+            let more = if all.len() > NAMED { ", .." } else { "" };
+            let (count, first) = (all.len(), first.join(", "));
+            Some(format!("{count} {} ({first}{more}): {}", is.1, then.1))
+        }
+    }
+}
+
+/// Bits a second of an RDMA device's first port, as libfabric has it; 0 where nobody says.
+fn rate(root: &Path, name: &str) -> u64 {
+    let line = Sysfs::new(root).line(&format!("sys/class/infiniband/{name}/ports/1/rate"));
+    let number = line.and_then(|line| line.split_once(" Gb/sec")?.0.parse::<u64>().ok());
+    number.map_or(0, |gbps| gbps.saturating_mul(1_000_000_000))
 }
 
 /// Accelerators that may be virtual functions of another, which these sources do not say: no card has two of

@@ -151,11 +151,28 @@ fn root_of_plugins() -> PathBuf {
     set.map_or_else(|| PathBuf::from("/"), PathBuf::from)
 }
 
+/// Said where `host_hash` cannot be that of the host.
+const UNHASHED: &str = "host_hash is 0x0: nothing here tells the host from others (proc/sys/kernel/random/boot_id, \
+                        etc/machine-id), and the plugin on the host writes another";
+
 /// The file, or why there is none: on standard error, so that a redirected file stays empty.
 fn emit(host: &Host, grouping: &Grouping, accelerators: Accelerators) -> Vec<String> {
-    // A number that tells hosts apart is made when the plugin writes the file.
-    match nccl_xml::file(&host.tree, (&host.nics, grouping), accelerators, 0) {
-        Some(text) => text.lines().map(str::to_owned).collect(),
+    let hash = host.root.as_deref().and_then(ofi_net::host_hash);
+    let file = nccl_xml::file(
+        &host.tree,
+        (&host.nics, grouping),
+        accelerators,
+        hash.unwrap_or_default(),
+    );
+    match file {
+        Some(text) => {
+            let unshown = nccl_xml::unshown(&host.tree, &host.nics, grouping);
+            let unhashed = hash.is_none().then(|| UNHASHED.to_owned());
+            for note in unshown.into_iter().chain(unhashed) {
+                out::error_line(&format!("ofi topo: note: {note}"));
+            }
+            text.lines().map(str::to_owned).collect()
+        }
         None => {
             out::error_line("no device has several NICs: NCCL needs no file");
             Vec::new()
