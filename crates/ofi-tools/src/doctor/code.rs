@@ -278,6 +278,9 @@ codes! {
     LoopbackOnly = 509 Warning, "NCCL_SOCKET_IFNAME leaves the loopback interface alone: one host, no more",
         "unset it, or name an interface that other hosts reach",
         hides [], "ENV-16";
+    LoopbackFirst = 515 Warning, "NCCL_SOCKET_IFNAME lets the loopback interface in, and NCCL takes the first: ranks of other hosts do not reach it",
+        "leave lo out as NCCL does by itself: of a list with ^ add lo (^docker0,lo), of another take it away; or unset it",
+        hides [], "ENV-16";
     Misspelt = 510 Warning, "a variable's name is almost one that libfabric, NCCL or the plugin reads: nobody reads it",
         "correct the name, or unset it",
         hides [], "ENV-14";

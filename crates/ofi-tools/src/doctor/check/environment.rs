@@ -146,6 +146,7 @@ fn interfaces(host: &Host) -> Option<Finding> {
     let code = match left.as_slice() {
         [] => Code::NoInterface,
         ["lo"] => Code::LoopbackOnly,
+        left if left.contains(&"lo") => Code::LoopbackFirst,
         _ => return None,
     };
     let lines = [
