@@ -78,8 +78,17 @@ const NEVER: [&str; 9] = [
 /// What a stall is told with, of messages and of connections: no reason where the provider told one.
 const STALLS: [&str; 2] = ["OFI-E0602", "OFI-E0402"];
 
-/// Whether nothing but stalls was told of a plan that has the provider report an error of an operation. A receive's
-/// is a warning: whose message is lost is not known.
+/// Faults that the provider tells, to the call or in the completion. A receive that fails is a warning: whose message
+/// is lost is not known.
+const TOLD: [&str; 5] = [
+    "error code",
+    "refuse errno",
+    "nic-lost",
+    "revoke",
+    "mr-error",
+];
+
+/// Whether nothing but stalls was told of a plan that has the provider tell an error.
 fn is_unheard(plan: &str, said: &str) -> bool {
     let errors = said.split("OFI-E0").skip(1);
     let is_stall = |rest: &str| {
@@ -87,7 +96,7 @@ fn is_unheard(plan: &str, said: &str) -> bool {
             .iter()
             .any(|code| rest.starts_with(&code["OFI-E0".len()..]))
     };
-    plan.starts_with("error code") && errors.into_iter().all(is_stall)
+    TOLD.iter().any(|verb| plan.starts_with(verb)) && errors.into_iter().all(is_stall)
 }
 
 /// What is wrong with how a run ended.
