@@ -41,7 +41,13 @@ const ALLOWED: &[Arrows] = &[
     ),
     arrows(
         "ofi-sim",
-        &["ofi-rdma", "ofi-imm", "ofi-sched", "ofi-pools"],
+        &[
+            "ofi-rdma",
+            "ofi-sendrecv",
+            "ofi-imm",
+            "ofi-sched",
+            "ofi-pools",
+        ],
         &[],
     ),
     arrows("ofi-sendrecv", &["ofi-rdma", "ofi-pools"], &[]),

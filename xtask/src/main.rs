@@ -83,6 +83,7 @@ cargo xtask <command>
       --minutes M     so long (10)
   sim [options]     random simulations of the engine under all faults, on all processors, until one fails; it is
                     made smaller then, and printed as a line that replays it
+      --tagged        of SENDRECV, not of RDMA; the first option
       --from SEED     the first one (from the clock)
       --seeds N       so many (no limit)
       --minutes M     so long (10)

@@ -17,6 +17,8 @@ struct Asked {
     from: Option<u64>,
     seeds: u64,
     minutes: u64,
+    /// Of SENDRECV.
+    is_tagged: bool,
 }
 
 impl Asked {
@@ -25,7 +27,11 @@ impl Asked {
             from: None,
             seeds: u64::MAX,
             minutes: 10,
+            is_tagged: false,
         };
+        if let ["--tagged", rest @ ..] = options {
+            (asked.is_tagged, options) = (true, rest);
+        }
         while let [name, value, rest @ ..] = options {
             let number = || value.parse().with_context(|| format!("{name} {value}"));
             match *name {
@@ -50,19 +56,14 @@ pub(crate) fn run(here: &Workspace, options: &[&str]) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let numbers = [from, asked.seeds, MESSAGES, asked.minutes * 60];
     println!("seeds from {from}, {threads} at a time");
-    let build = [
-        "run",
-        "--release",
-        "--quiet",
-        "-p",
-        "ofi-sim",
-        "--example",
-        "sim",
-        "--",
-        "hunt",
-    ];
+    let build = ["run", "--release", "--quiet", "-p", "ofi-sim", "--example"];
+    let hunt: &[&str] = match asked.is_tagged {
+        true => &["tagged", "--"],
+        false => &["sim", "--", "hunt"],
+    };
     Program::new("cargo")
         .args(build)
+        .args(hunt)
         .args(numbers.map(|number| number.to_string()))
         .args([threads.to_string()])
         .dir(&here.root)
@@ -89,8 +90,17 @@ mod tests {
             from: Some(9),
             seeds: 7,
             minutes: 10,
+            is_tagged: false,
         };
         assert_eq!(asked, expected);
+        let asked = Asked::read(&["--tagged", "--seeds", "7", "--from", "9"]).unwrap();
+        assert_eq!(
+            asked,
+            Asked {
+                is_tagged: true,
+                ..expected
+            }
+        );
         for wrong in [&["--seeds"][..], &["--seeds", "many"], &["--fast", "1"]] {
             Asked::read(wrong).unwrap_err();
         }

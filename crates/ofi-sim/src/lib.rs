@@ -19,7 +19,7 @@
 //! `memory`, `bounce`, `ops`, `world` (what there is); `post`, `land`, `stray`, `harvest` (what
 //! happens); `link`, `caller`, `one_sided`, `optional` (who asks for it); `pattern`, `view`, `ledger`, `judge`, `verdict` (what
 //! has to be true); `sim` (the loop), `report`, `coverage`; `shrink`; `explore` (all orders of events of
-//! small configurations, with a network of its own).
+//! small configurations, with a network of its own); `tagged` (the same of the SENDRECV engine).
 #![forbid(unsafe_code)]
 #![doc = include_str!("../README.md")]
 
@@ -45,6 +45,7 @@ mod shrink;
 mod sim;
 mod spec;
 mod stray;
+pub mod tagged;
 mod timeline;
 mod verdict;
 mod view;
