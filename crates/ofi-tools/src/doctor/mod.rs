@@ -140,6 +140,10 @@ fn examine(args: &DoctorArgs) -> Result<u8, String> {
         nccl: args.nccl_version,
         pid: args.pid,
         user: args.user.clone(),
+        own: match args.root == Path::new("/") {
+            true => own_environment(),
+            false => Vec::new(),
+        },
     })?;
     let probed = probe_plugin(args, env, &host)?;
     let providers = ask_libfabric(args, env, &host)?;
@@ -186,13 +190,15 @@ fn environment(args: &DoctorArgs) -> Result<Vec<(String, String)>, String> {
         (Some(file), _) => read(file, '\n')?,
         (None, Some(pid)) => read(&args.root.join(format!("proc/{pid}/environ")), '\0')?,
         (None, None) if args.root != Path::new("/") => Vec::new(),
-        (None, None) => {
-            let text = |value: std::ffi::OsString| value.to_string_lossy().into_owned();
-            let all = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-            all.collect()
-        }
+        (None, None) => own_environment(),
     });
     Ok(pairs)
+}
+
+fn own_environment() -> Vec<(String, String)> {
+    let text = |value: std::ffi::OsString| value.to_string_lossy().into_owned();
+    let all = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    all.collect()
 }
 
 /// Asks the live host's libfabric, as this process would have it.

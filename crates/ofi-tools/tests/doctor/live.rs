@@ -1,12 +1,10 @@
 //! `ofi doctor` on this machine, with plugins that do not start, crash, or never answer.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
 /// A plugin in C whose init does this, with the name of libfabric in its file.
-fn plugin(dir: &Path, init: &str) {
+pub(super) fn plugin(dir: &Path, init: &str) {
     plugin_with(dir, init, "libfabric.so.1");
 }
 
@@ -33,7 +31,7 @@ fn plugin_with(dir: &Path, init: &str, opens: &str) {
     assert!(built.success());
 }
 
-fn doctor(dir: &Path, words: &[&str]) -> Output {
+pub(super) fn doctor(dir: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ofi"))
         .args(["doctor", "--for", "nccl"])
         .args(words)
@@ -44,7 +42,7 @@ fn doctor(dir: &Path, words: &[&str]) -> Output {
         .unwrap()
 }
 
-fn said(ran: &Output) -> String {
+pub(super) fn said(ran: &Output) -> String {
     String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr)
 }
 
@@ -69,25 +67,6 @@ fn how_a_plugin_fails_is_told() {
         // An option of another command.
         assert!(!text.contains("--log"), "{text}");
     }
-}
-
-/// Root reads what is its own alone, and the user of a job does not.
-#[test]
-fn it_is_judged_for_the_user_that_is_named() {
-    let dir = tempfile::tempdir().unwrap();
-    plugin(dir.path(), "return 2;");
-    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
-    let ran = doctor(dir.path(), &["--user", "nobody", "--no-load"]);
-    let text = said(&ran);
-    let shut = format!("{} has mode 700", dir.path().display());
-    assert!(text.contains("OFI-D104") && text.contains(&shut), "{text}");
-    assert!(
-        text.contains("nobody (") && text.contains("(by --user)"),
-        "{text}"
-    );
-    let ran = doctor(dir.path(), &["--user", "no-such-user", "--no-load"]);
-    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(2), 0));
-    assert!(said(&ran).contains("--user no-such-user: there is no such user"));
 }
 
 /// What a plugin says in C: lines of warnings through the logger that it gets.

@@ -5,3 +5,4 @@ mod elf;
 mod fixture;
 mod hosts;
 mod live;
+mod users;

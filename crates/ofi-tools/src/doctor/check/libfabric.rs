@@ -40,6 +40,7 @@ fn missing_or_damaged(host: &Host) -> Vec<Finding> {
         let passed = search.passed.iter();
         let lines = passed.map(|(path, why)| format!("{}: {}", path.display(), passed_words(why)));
         let (code, first) = match named {
+            _ if search.is_unseen() => (Code::Unseen, looked),
             Some(name) => (Code::LibfabricPath, host.settings.show(name)),
             None => (Code::NoLibfabric, looked),
         };
@@ -54,7 +55,9 @@ fn missing_or_damaged(host: &Host) -> Vec<Finding> {
         return Vec::new();
     };
     let line = format!("{}: {}", library.path.display(), fault_words(fault));
-    vec![Finding::new(Code::LibfabricDamaged, [line])]
+    let owner = needs::owner(host, &library.path);
+    let lines = [line].into_iter().chain(owner);
+    vec![Finding::new(Code::LibfabricDamaged, lines)]
 }
 
 /// Files of libfabric in one process, of which there should be one.

@@ -1,5 +1,8 @@
 //! What the plugin and libfabric need of other libraries and do not get.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use super::plugin::{fault_words, passed_words};
 use crate::doctor::code::Code;
 use crate::doctor::facts::Host;
@@ -47,9 +50,22 @@ fn findings(host: &Host, unmet: &[Unmet], codes: &Codes) -> Vec<Finding> {
             None => finding,
         }
     });
-    let old = lines(version).map(|lines| Finding::new(codes.version, lines));
-    let damaged = lines(damaged).map(|lines| Finding::new(codes.damaged, lines));
+    let owned = |mut lines: Vec<String>, is_one: fn(&&Unmet) -> bool| {
+        let files: BTreeSet<&Path> = unmet.iter().filter(is_one).filter_map(Unmet::at).collect();
+        lines.extend(files.into_iter().filter_map(|file| owner(host, file)));
+        lines
+    };
+    let is_version = |unmet: &&Unmet| matches!(unmet, Unmet::Version { .. });
+    let is_damaged = |unmet: &&Unmet| matches!(unmet, Unmet::Damaged { .. });
+    let old = lines(version).map(|lines| Finding::new(codes.version, owned(lines, is_version)));
+    let damaged = lines(damaged).map(|lines| Finding::new(codes.damaged, owned(lines, is_damaged)));
     missing.into_iter().chain(old).chain(damaged).collect()
+}
+
+/// A line that says which package a file is of, where that is known.
+pub(super) fn owner(host: &Host, file: &Path) -> Option<String> {
+    let package = host.packages.owner(file)?;
+    Some(format!("{} is of the package {package}", file.display()))
 }
 
 fn missing(unmet: &Unmet) -> Option<Vec<String>> {

@@ -114,6 +114,7 @@ fn not_found(host: &Host) -> Vec<Finding> {
         Code::PluginLinkBroken,
         Code::PluginForeign,
         Code::PluginDenied,
+        Code::Unseen,
     ] {
         let of_code = host
             .libraries
@@ -251,6 +252,7 @@ const fn passed_code(passed: &Passed) -> Option<Code> {
     match passed {
         Passed::Absent(Absent::Dangling { .. }) => Some(Code::PluginLinkBroken),
         Passed::Absent(Absent::Denied { .. }) => Some(Code::PluginDenied),
+        Passed::Absent(Absent::Unseen) => Some(Code::Unseen),
         Passed::Absent(_) => None,
         Passed::Machine(_) => Some(Code::PluginForeign),
     }
@@ -348,6 +350,7 @@ fn words(absent: &Absent) -> String {
         }
         Absent::Denied { by: None } => "permission denied".to_owned(),
         Absent::Denied { by: Some(by) } => format!("permission denied: {by}"),
+        Absent::Unseen => "who looks may not read it, and the job's user may be able to".to_owned(),
         Absent::Other(text) => text.clone(),
     }
 }

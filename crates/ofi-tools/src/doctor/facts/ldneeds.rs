@@ -2,7 +2,7 @@
 //! A name that was loaded before, for whomever, is taken again.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::elf::ElfFault;
 use super::ldso::{Library, Loader, Passed, Paths, Search};
@@ -60,6 +60,14 @@ impl Unmet {
         match self {
             Self::Library { name, .. } => Some(name),
             Self::Version { .. } | Self::Damaged { .. } => None,
+        }
+    }
+
+    /// The file that is at fault.
+    pub(crate) fn at(&self) -> Option<&Path> {
+        match self {
+            Self::Library { .. } => None,
+            Self::Version { at, .. } | Self::Damaged { at, .. } => Some(at),
         }
     }
 
@@ -165,7 +173,8 @@ impl Loader<'_> {
             let by = &loaded[by].library;
             let is_system = SYSTEM.iter().any(|start| name.starts_with(start));
             match at.map(|at| &loaded[at].library) {
-                Err(search) if !is_system && told.insert(name.clone()) => {
+                // What cannot be seen may be there.
+                Err(search) if !is_system && !search.is_unseen() && told.insert(name.clone()) => {
                     unmet.push(Unmet::Library {
                         name,
                         by: by.path.clone(),

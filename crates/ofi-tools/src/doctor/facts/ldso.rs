@@ -46,6 +46,11 @@ impl Passed {
     pub(crate) const fn is_denied(&self) -> bool {
         matches!(self, Self::Absent(Absent::Denied { .. }))
     }
+
+    /// Whether it is there is not known.
+    pub(crate) const fn is_unseen(&self) -> bool {
+        matches!(self, Self::Absent(Absent::Unseen))
+    }
 }
 
 /// The answer for one name.
@@ -59,6 +64,13 @@ pub(crate) struct Search {
     pub(crate) passed: Vec<(PathBuf, Passed)>,
     /// Where it looked, in this order.
     pub(crate) places: Vec<String>,
+}
+
+impl Search {
+    /// Where it finds nothing: who looks may not see a place where the job's user may find it.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.found.is_none() && self.passed.iter().any(|(_, why)| why.is_unseen())
+    }
 }
 
 /// Where a library's needed ones are looked for besides `LD_LIBRARY_PATH`.

@@ -113,12 +113,10 @@ impl Libraries {
         let named = unasked.iter().map(|(_, file)| file.clone()).collect();
         let is_set = side == Side::Nccl && settings.filled("NCCL_NET_PLUGIN").is_some();
         let is_foreign = found.is_some_and(|at| at.elf.is_ok() && !is_of_libfabric(&loader, at));
-        let unmet =
-            |at: Option<&Library>| at.map(|at| loader.unmet(at, &asker)).unwrap_or_default();
-        let mut unmet = apart(unmet(found), unmet(libfabric.found.as_ref()));
-        // What is wrong with libfabric's own file is told of libfabric.
-        let own = libfabric.found.as_ref().map(|at| at.path.as_path());
-        (unmet.0).retain(|unmet| !matches!(unmet, Unmet::Damaged { at, .. } if own == Some(at)));
+        let unmet = unmet(&loader, (found, libfabric.found.as_ref()), &asker);
+        let at_fault = unmet.0.iter().chain(&unmet.1).filter_map(Unmet::at);
+        let at_fault: Vec<&Path> = at_fault.chain(damaged(&libfabric)).collect();
+        packages.look_up(root, &at_fault);
         Self {
             plugin_unmet: unmet.0,
             libfabric_unmet: unmet.1,
@@ -219,6 +217,26 @@ fn machine(root: &Root) -> u16 {
     } else {
         X86_64
     }
+}
+
+/// What the plugin lacks, and what libfabric does.
+fn unmet(
+    loader: &Loader<'_>,
+    (plugin, libfabric): (Option<&Library>, Option<&Library>),
+    asker: &Paths,
+) -> (Vec<Unmet>, Vec<Unmet>) {
+    let of = |at: Option<&Library>| at.map(|at| loader.unmet(at, asker)).unwrap_or_default();
+    let mut unmet = apart(of(plugin), of(libfabric));
+    // What is wrong with libfabric's own file is told of libfabric.
+    let own = libfabric.map(|at| at.path.as_path());
+    (unmet.0).retain(|unmet| !matches!(unmet, Unmet::Damaged { at, .. } if own == Some(at)));
+    unmet
+}
+
+/// The file that was found, where it is no library that loads.
+fn damaged(search: &Search) -> Option<&Path> {
+    let found = search.found.as_ref().filter(|found| found.elf.is_err());
+    found.map(|found| found.path.as_path())
 }
 
 /// What the plugin does not get, and what libfabric does not: each is told of one of them, which is libfabric

@@ -66,6 +66,8 @@ pub(crate) struct Ask {
     pub(crate) pid: Option<u32>,
     /// The user of the job, by name or id; `None`: as the environment says where root looks, else who looks.
     pub(crate) user: Option<String>,
+    /// What this process was started with, where that is of the host: a prolog is told there whose job it is.
+    pub(crate) own: Vec<(String, String)>,
 }
 
 /// A host.
@@ -104,7 +106,8 @@ impl Host {
         let environment = Settings::of_environment(ask.env.iter().cloned());
         let process = process(ask, &root, &environment)?;
         // What the job reads; what it runs on anybody may look at.
-        let is_other = ask.pid.is_some() || process.by.is_some();
+        let looks = Process::read(&root, None).user;
+        let is_other = (ask.pid.is_some() || process.by.is_some()) && looks.id != process.user.id;
         let read = match is_other {
             true => root.as_user(&process.user),
             false => root.clone(),
@@ -160,7 +163,9 @@ fn process(ask: &Ask, root: &Root, environment: &Settings) -> Result<Process, St
     }
     // Anybody else is looked at as what it is.
     let is_root = process.user.id == 0 && !process.is_untold && ask.pid.is_none();
-    let told = User::of_job(environment).filter(|_| is_root);
+    let own = Settings::of_environment(ask.own.iter().cloned());
+    let told = User::of_job(environment).or_else(|| User::of_job(&own));
+    let told = told.filter(|_| is_root);
     let found = told.and_then(|(name, word)| Some((name, find(word).filter(|user| user.id != 0)?)));
     Ok(match found {
         Some((name, user)) => process.of_user(root, user, name),

@@ -1,6 +1,7 @@
 //! Versions of what is installed, from what installers leave behind.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use super::fabric::Bounds;
 use super::ldso::Library;
@@ -22,6 +23,8 @@ pub(crate) struct Packages {
     pub(crate) plugin: Option<Version>,
     /// NCCL.
     pub(crate) nccl: Option<Version>,
+    /// Of files that are at fault, the packages that have them.
+    owners: BTreeMap<PathBuf, String>,
 }
 
 impl Packages {
@@ -31,6 +34,20 @@ impl Packages {
         if known != Some([libfabric.0[0], libfabric.0[1]]) {
             self.libfabric = Some(libfabric);
         }
+    }
+
+    /// Looks up which packages of Debian have these files.
+    pub(crate) fn look_up(&mut self, root: &Root, files: &[&Path]) {
+        for file in files {
+            if let Some(owner) = owner(root, file) {
+                self.owners.insert(file.to_path_buf(), owner);
+            }
+        }
+    }
+
+    /// The package of a file that was looked up.
+    pub(crate) fn owner(&self, file: &Path) -> Option<&str> {
+        self.owners.get(file).map(String::as_str)
     }
 
     /// Reads what the EFA installer wrote.
@@ -82,6 +99,29 @@ pub(crate) fn libfabric(root: &Root, library: &Library) -> Option<Version> {
         );
     }
     None
+}
+
+/// By the lists of dpkg(1), which have a file as it was packed: with /usr before it or, on what has one tree of
+/// libraries now, without.
+fn owner(root: &Root, file: &Path) -> Option<String> {
+    const LISTS: &str = "/var/lib/dpkg/info";
+    let real = root.real(file).ok()?;
+    let names = [file, &real].map(|name| name.to_string_lossy().into_owned());
+    let others = names.iter().map(|name| match name.strip_prefix("/usr/") {
+        Some(rest) => format!("/{rest}"),
+        None => format!("/usr{name}"),
+    });
+    let spelled: Vec<String> = others.chain(names.iter().cloned()).collect();
+    let has = |list: &str| {
+        let text = root.text(Path::new(LISTS).join(list)).unwrap_or_default();
+        text.lines()
+            .any(|line| spelled.iter().any(|name| name == line))
+    };
+    let lists = root.names(LISTS).into_iter();
+    let mut lists = lists.filter(|list| list.ends_with(".list"));
+    let list = lists.find(|list| has(list))?;
+    let name = list.strip_suffix(".list")?.split(':').next()?;
+    Some(name.to_owned())
 }
 
 fn debian(status: &str, package: &str) -> Option<Version> {

@@ -32,6 +32,9 @@ pub(crate) enum Absent {
         /// What of the way does not let the user, where it is known.
         by: Option<String>,
     },
+    /// Who looks may not read it, and another user, for whom it is looked at, may be able to: an NFS takes root for
+    /// nobody.
+    Unseen,
     /// Anything else, in the system's words.
     Other(String),
 }
@@ -108,8 +111,20 @@ impl Root {
         &self.dir
     }
 
+    /// What is known where the system refuses who looks: of another user nothing.
+    fn refused(&self, absent: Absent) -> Absent {
+        match absent {
+            Absent::Denied { by: None } if self.user.is_some() => Absent::Unseen,
+            other => other,
+        }
+    }
+
     /// Where `path` really is, as the host itself would name it: all links followed.
     pub(crate) fn real(&self, path: &Path) -> Result<PathBuf, Absent> {
+        self.followed(path).map_err(|absent| self.refused(absent))
+    }
+
+    fn followed(&self, path: &Path) -> Result<PathBuf, Absent> {
         let from = match (path.is_absolute(), &self.working) {
             (true, _) => Path::new("/"),
             (false, Some(working)) => working,
@@ -165,7 +180,7 @@ impl Root {
             return Err(Absent::Other("it is no regular file".to_owned()));
         }
         self.lets(&real, Access::Read)?;
-        Ok(File::open(outside)?)
+        File::open(outside).map_err(|error| self.refused(error.into()))
     }
 
     /// A text file, up to a bound; bytes that are no text are replaced.
@@ -292,6 +307,11 @@ mod tests {
         }
         assert!(root.has("/unlisted/a.so") && root.names("/unlisted").is_empty());
         assert_eq!(root.names("/open"), ["a.so", "own.so"]);
+        // The system's refusal says nothing of another user.
+        let refusal = || Absent::Denied { by: None };
+        assert_eq!(root.refused(refusal()), Absent::Unseen);
+        assert_eq!(root.refused(Absent::Missing), Absent::Missing);
+        assert_eq!(Root::new(dir.path()).refused(refusal()), refusal());
         // Nobody's permissions are in question where nobody is named.
         assert_eq!(Root::new(dir.path()).text("/open/own.so").unwrap(), "x");
     }
