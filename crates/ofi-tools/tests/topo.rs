@@ -215,6 +215,26 @@ fn what_a_source_does_not_say_is_noted() {
     );
 }
 
+/// What NCCL's own parser may refuse is told, and no fault: nobody here knows that it does.
+#[test]
+fn what_nccl_may_refuse_is_a_warning() {
+    let sources = Sources::of(&Shape::by_name("p5").unwrap());
+    let (root, file) = (sources.path("root"), sources.path("nccl.xml"));
+    let text = said(&topo(&["emit"], &[("--root", &root)]));
+    let validate = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let ran = topo(&["validate"], &[("", &file), ("--root", &root)]);
+        assert!(said(&ran).starts_with("NCCL takes it"), "{ran:?}");
+        noted(&ran)
+    };
+    assert_eq!(validate(&text), "");
+    assert_eq!(
+        validate(&format!("<?xml version=\"1.0\"?>\n{text}").replace("  <cpu", "\t<cpu")),
+        "ofi topo: warning: line 1: a declaration or instruction (<?..?>): NCCL's own parser may refuse it\n\
+         ofi topo: warning: line 3: a tab: NCCL's own parser may refuse it\n"
+    );
+}
+
 /// Hundreds of a kind are one note.
 #[test]
 fn many_of_a_kind_are_one_note() {

@@ -50,6 +50,8 @@ pub mod nccl_xml;
 pub mod near;
 pub mod nic;
 pub mod pci;
+#[cfg(feature = "nccl-xml")]
+mod plain_xml;
 pub mod rule;
 #[cfg(feature = "shapes")]
 pub mod shape;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::{Document, Node, ParsingOptions};
 
+use crate::plain_xml;
 use crate::tree::BRIDGES_MAX;
 use crate::{Link, LinkSpeed, PciAddress, PciFunction, TopoError, Tree};
 
@@ -115,11 +116,16 @@ pub enum Fault {
     Misread(String),
     /// The file names what the host does not have: a part of the host may be hidden, or it is of another.
     NotHere(String),
+    /// It is XML that files of NCCL have nowhere: NCCL reads it by a parser of its own, which may refuse it.
+    Doubtful(String),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::TooMuch(text) | Self::Misread(text) | Self::NotHere(text)) = self;
+        let (Self::TooMuch(text)
+        | Self::Misread(text)
+        | Self::NotHere(text)
+        | Self::Doubtful(text)) = self;
         f.write_str(text)
     }
 }
@@ -132,12 +138,13 @@ impl Fault {
             Self::TooMuch(text) => Self::TooMuch(at(text)),
             Self::Misread(text) => Self::Misread(at(text)),
             Self::NotHere(text) => Self::NotHere(at(text)),
+            Self::Doubtful(text) => Self::Doubtful(at(text)),
         }
     }
 }
 
 /// What NCCL would refuse or misread of a topology file; nothing where all is well. With a `host` also what
-/// the file names and the host does not have.
+/// the file names and the host does not have. Last what it may refuse ([`Fault::Doubtful`]).
 ///
 /// # Errors
 /// As [`Tree::from_nccl_xml`].
@@ -177,6 +184,7 @@ pub fn faults(text: &str, host: Option<&Tree>) -> Result<Vec<Fault>, TopoError> 
             faults.push(Fault::Misread(twice).at(&place));
         }
     }
+    faults.extend(plain_xml::beyond(text).into_iter().map(Fault::Doubtful));
     Ok(faults)
 }
 

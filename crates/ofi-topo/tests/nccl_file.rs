@@ -103,6 +103,9 @@ fn files_are_what_nccl_takes() {
         let Some(file) = file else { continue };
         // NCCL's reader knows elements and attributes, no declarations.
         assert!(file.is_ascii() && file.starts_with("<system version=\"1\">"));
+        // Nor has it anything that the parser may not take.
+        let faults = ofi_topo::nccl_read::faults(&file, Some(&shape.tree));
+        assert_eq!(faults.unwrap(), []);
         let document = Document::parse(&file).unwrap();
         assert_eq!(document.root_element().tag_name().name(), "system");
         let nodes = check(document.root_element(), &mut HashSet::new());

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use ofi_topo::{Accelerators, Grouping, PciAddress, group_near, nccl_read, nccl_xml};
+use ofi_topo::nccl_read::{self, Fault};
+use ofi_topo::{Accelerators, Grouping, PciAddress, group_near, nccl_xml};
 
 use crate::report::out;
 use host::{From, Host};
@@ -36,7 +37,8 @@ enum Action {
     Groups,
     /// The topology file that the NCCL plugin would give NCCL
     Emit,
-    /// Holds a topology file of NCCL against what NCCL takes, and against the host; 1 if something is wrong
+    /// Holds a topology file of NCCL against what NCCL takes, and against the host; 1 if something is wrong.
+    /// What NCCL's own parser may refuse, and need not, is a warning
     Validate {
         /// The file
         file: PathBuf,
@@ -131,6 +133,11 @@ fn act(TopoArgs { action, of }: &TopoArgs) -> Result<ExitCode, String> {
             let text = host::text_of(file)?;
             let faults = nccl_read::faults(&text, Some(&host.tree));
             let faults = faults.map_err(|error| format!("{}: {error}", file.display()))?;
+            let (doubts, faults): (Vec<_>, Vec<_>) =
+                (faults.iter()).partition(|fault| matches!(fault, Fault::Doubtful(_)));
+            for doubt in doubts {
+                out::error_line(&format!("ofi topo: warning: {doubt}"));
+            }
             let lines = faults.iter().map(ToString::to_string).collect();
             judged(lines, "NCCL takes it, and all that it names is there")
         }
