@@ -35,7 +35,8 @@ fn program(name: &str) -> Option<Command> {
         .env("HFI_NO_BACKTRACE", "1")
         .env("IPATH_NO_BACKTRACE", "1")
         .env("EFA_EMU_SEED", "1");
-    if let Some(library) = std::env::var_os("OFI_LIBFABRIC_PATH") {
+    let library = std::env::var_os("OFI_LIBFABRIC_PATH").filter(|path| !path.is_empty());
+    if let Some(library) = library {
         let directory = Path::new(&library).parent().expect("its directory");
         command.env("LD_LIBRARY_PATH", directory);
     }

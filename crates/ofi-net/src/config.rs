@@ -374,7 +374,7 @@ fn count(values: &Values, id: Id) -> usize {
 fn non_empty(values: &Values, id: Id) -> Option<String> {
     values
         .text(id)
-        .filter(|text| !text.is_empty())
+        .filter(|text| !text.trim().is_empty())
         .map(str::to_owned)
 }
 

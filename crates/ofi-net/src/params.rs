@@ -170,10 +170,17 @@ struct Parser {
 
 impl Parser {
     fn take_alias(&mut self, param: &'static Param, name: &str, value: &str) {
-        if self.values.is_set(param.id) {
+        // Of two texts an empty one is none: a launcher that clears a variable so means the other.
+        let is_empty = value.trim().is_empty();
+        let is_named = match self.values.get(param.id) {
+            Some(Value::Text(text)) => is_empty || !text.trim().is_empty(),
+            Some(Value::Number(_)) => true,
+            None => false,
+        };
+        if is_named && !is_empty {
             let text = format!("{name} and {} are both set; the second counts", param.name);
             self.notes.push(Note::coded(Code::InvalidValue, text));
-        } else {
+        } else if !is_named {
             self.take(param, name, value);
         }
     }

@@ -74,7 +74,7 @@ impl Library {
     /// Loads libfabric, or returns the one already loaded.
     ///
     /// With `override_path` (a file, or the directory that holds `libfabric.so.1`) only that is
-    /// tried. Without, in this order: `libfabric.so.1` by the loader's rules, then the EFA
+    /// tried. Without, or where it is empty, in this order: `libfabric.so.1` by the loader's rules, then the EFA
     /// installer's directories. Signal handlers that the libraries install while they are loaded
     /// are put back ([`crate::signals`]). A failure is not remembered: a later call tries again.
     ///
@@ -91,7 +91,9 @@ impl Library {
     /// Milliseconds the first time (dynamic linking), then a lock.
     pub fn load(override_path: Option<&Path>) -> Result<&'static Self, LoadError> {
         let _one_at_a_time = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = override_path.map(file_of);
+        // An empty variable is one that is not set; to dlopen(3) an empty name is the program itself.
+        let named = override_path.filter(|path| !path.as_os_str().is_empty());
+        let asked = named.map(file_of);
         if let Some(library) = LOADED.get() {
             return match asked {
                 Some(asked) if asked != library.path => Err(LoadError::AlreadyLoaded {

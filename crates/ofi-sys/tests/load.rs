@@ -45,6 +45,19 @@ fn a_missing_file_is_named_with_the_reason() {
     }
 }
 
+/// An empty variable is as one that is not set; to the loader an empty name is the program itself.
+#[test]
+fn an_empty_path_is_none() {
+    let empty = Library::load(Some(Path::new("")));
+    match (library("an_empty_path_is_none"), empty) {
+        (Some(library), empty) => assert!(ptr::eq(library, empty.unwrap())),
+        (None, empty) => {
+            let error = empty.unwrap_err().to_string();
+            assert!(error.contains("libfabric.so.1 ("), "{error}");
+        }
+    }
+}
+
 /// The loader would wait for somebody who writes to it.
 #[test]
 fn a_pipe_is_no_library_and_is_not_waited_for() {

@@ -64,6 +64,30 @@ fn values_reach_their_fields() {
     );
 }
 
+/// Of a variable with two names an empty one is as unset, whichever it is, and no reason for a warning.
+#[test]
+fn an_empty_path_of_libfabric_is_none() {
+    let (name, alias) = ("OFI_NCCL_LIBFABRIC_PATH", "OFI_LIBFABRIC_PATH");
+    for empty in ["", " "] {
+        for (pairs, path) in [
+            (&[(alias, empty)][..], None),
+            (&[(name, empty)], None),
+            (&[(name, empty), (alias, empty)], None),
+            (&[(name, empty), (alias, "/opt/lf")], Some("/opt/lf")),
+            (&[(alias, "/opt/lf"), (name, empty)], Some("/opt/lf")),
+            (&[(name, "/opt/lf"), (alias, empty)], Some("/opt/lf")),
+        ] {
+            let (config, notes) = config(pairs);
+            assert_eq!(
+                config.unwrap().libfabric_path,
+                path.map(Into::into),
+                "{pairs:?}"
+            );
+            assert!(notes.is_empty(), "{pairs:?}: {notes:?}");
+        }
+    }
+}
+
 #[test]
 fn a_forced_instance_type_that_no_row_has_is_told_of() {
     let on = |product: &str| Config {

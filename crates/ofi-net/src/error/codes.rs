@@ -70,7 +70,7 @@ codes! {
         "install libfabric 1.17 or newer, or set OFI_NCCL_LIBFABRIC_PATH to one";
     /// `fi_getinfo(3)` has nothing for any set of hints.
     NoProvider = Error 103, ENODATA, "no libfabric provider fits",
-        ["FI_PROVIDER names a provider that this libfabric does not have", "no NIC is visible here (container without /dev/infiniband)"],
+        ["FI_PROVIDER names a provider that this libfabric does not have", "no NIC is visible here (a size of the instance type without EFA, a container without /dev/infiniband)"],
         "compare with `fi_info -l` (Debian: in libfabric-bin); unset FI_PROVIDER, or set it to one of those (tcp, tcp;ofi_rxm, shm)";
     /// Providers were found, and every entry was rejected.
     AllRejected = Error 104, ENODATA, "every libfabric provider entry was rejected",
@@ -127,7 +127,7 @@ codes! {
         "update EFA's installer and the accelerators' driver, and give the container both; OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK=1 goes on with host memory";
     /// A host for EFA, where nothing else is taken while the user names no provider (protocol 2h.1).
     NoEfa = Error 115, ENODEV, "this is a host for EFA, and no EFA can be used",
-        ["this libfabric has no EFA provider (the distribution's is found before the EFA installer's)", "the container has no /dev/infiniband, or this user may not open it", "the instance was launched without EFA interfaces"],
+        ["this size of the instance type has no EFA (trn1.2xlarge, inf2.xlarge), or it was launched without EFA interfaces", "this libfabric has no EFA provider (the distribution's is found before the EFA installer's)", "the container has no /dev/infiniband, or this user may not open it"],
         "see to the reason above (`ofi doctor` looks for it); to run over TCP all the same, much slower, set FI_PROVIDER=tcp on all ranks (libfabric 1.17: tcp;ofi_rxm)";
     /// Another provider on a host for EFA, which the user did not ask for in so many words.
     EfaPassedOver = Warning 116, ENODEV, "this is a host for EFA, and another provider is used",

@@ -20,7 +20,9 @@ pub(super) fn for_efa(config: &Config) -> Option<String> {
     let product = config.product_name.as_deref().unwrap_or_default();
     match (platform::nics(product), config.platform()) {
         (Some(whole), _) => Some(format!("{product} has {whole} EFAs")),
-        (None, Some(_)) => Some(format!("{product} is of a family that runs over EFA")),
+        (None, Some(_)) => Some(format!(
+            "{product} is of a family that runs over EFA in the sizes that have one"
+        )),
         (None, None) => match seen(&config.fs_root) {
             0 => None,
             count => Some(format!("this host shows {count} EFAs")),

@@ -70,7 +70,7 @@ fn said(ran: &Output) -> String {
 
 /// The native TCP provider: its name changed with 1.18.
 fn tcp() -> &'static str {
-    match std::env::var_os("OFI_LIBFABRIC_PATH") {
+    match std::env::var_os("OFI_LIBFABRIC_PATH").filter(|path| !path.is_empty()) {
         Some(_) => "tcp",
         None => "net",
     }
