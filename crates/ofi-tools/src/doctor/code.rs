@@ -105,7 +105,7 @@ codes! {
         "install it again: a pointer file of git-lfs or an error page was saved in its place",
         hides [NoTable, LoadFailed], "ABI-13";
     NeededMissing = 110 Error, "the plugin needs a library that is not there: the job falls back to sockets",
-        "install that library (libgcc_s.so.1: package libgcc-s1 or libgcc), or use a plugin without it (ours needs the C library and libgcc_s alone)",
+        "install that library, or use a plugin without it (ours needs the C library and libgcc_s alone)",
         hides [LoadFailed, NoLibfabric], "ENV-02, BUILD-06";
     VersionMissing = 111 Error, "the plugin needs a newer library than the one that is found",
         "put the directory of the newer library first in LD_LIBRARY_PATH, or install the plugin that belongs to the older",
@@ -135,7 +135,7 @@ codes! {
         "correct or unset OFI_NCCL_LIBFABRIC_PATH (the file libfabric.so.1, or its directory)",
         hides [NoLibfabric, InitFailed, NotOnEfa], "ENV-20";
     NoLibfabric = 202 Error, "libfabric would not be found",
-        "install it (Debian: apt-get install libfabric1; AWS: the EFA installer), or set OFI_NCCL_LIBFABRIC_PATH to it",
+        "install it (AWS: the EFA installer, /opt/amazon/efa; Debian, Ubuntu: apt-get install libfabric1; RHEL, Fedora: dnf install libfabric), or set OFI_NCCL_LIBFABRIC_PATH to it",
         hides [InitFailed, NotOnEfa], "ENV-18, BUILD-02";
     LibfabricDamaged = 203 Error, "the file of libfabric is cut short or damaged",
         "install it again",

@@ -9,9 +9,17 @@ use crate::doctor::facts::Host;
 use crate::doctor::facts::ldneeds::Unmet;
 use crate::doctor::facts::libraries::LIBFABRIC;
 use crate::doctor::finding::Finding;
+use crate::doctor::rows::rows;
 
 /// What to do where a file is there and may not be read.
 pub(super) const READABLE: &str = "chmod a+r the file, and a+rx the directories above it";
+
+const PACKAGES: &str = include_str!("../data/packages.csv");
+/// What a plugin that is linked with libfabric does not have.
+const OURS: &str = "this project's plugin also takes the file that OFI_NCCL_LIBFABRIC_PATH or OFI_LIBFABRIC_PATH names";
+/// What ours does not need.
+const LESS: &str = "use a plugin without it (ours needs the C library and libgcc_s alone)";
+const LIBGCC: &str = "libgcc_s.so.1";
 
 /// Codes for a library that is not there, one that is too old, and one that is damaged.
 struct Codes {
@@ -45,7 +53,7 @@ fn findings(host: &Host, unmet: &[Unmet], codes: &Codes) -> Vec<Finding> {
     };
     let missing = lines(missing).map(|lines| {
         let finding = Finding::new(codes.missing, lines);
-        match remedy(host, unmet) {
+        match remedy(host, unmet, codes.missing == Code::NeededMissing) {
             Some(fix) => finding.with_fix(fix),
             None => finding,
         }
@@ -108,23 +116,79 @@ fn damaged(unmet: &Unmet) -> Option<Vec<String>> {
     )])
 }
 
-/// What to do about libraries that are not there, where more is known than that they are to be installed.
-fn remedy(host: &Host, unmet: &[Unmet]) -> Option<String> {
-    let passed = unmet.iter().flat_map(Unmet::passed);
-    if passed.into_iter().any(|(_, why)| why.is_denied()) {
+/// What to do about libraries that are not there.
+fn remedy(host: &Host, unmet: &[Unmet], is_plugins: bool) -> Option<String> {
+    let mut passed = unmet.iter().flat_map(Unmet::passed);
+    if passed.any(|(_, why)| why.is_denied()) {
         return Some(READABLE.to_owned());
     }
-    if unmet.iter().all(|unmet| unmet.library() != Some(LIBFABRIC)) {
-        return None;
-    }
-    Some(match &host.libraries.libfabric_elsewhere {
-        Some(file) => format!(
+    let names: Vec<&str> = unmet.iter().filter_map(Unmet::library).collect();
+    let has_libfabric = names.contains(&LIBFABRIC);
+    if let Some(file) = host
+        .libraries
+        .libfabric_elsewhere
+        .as_ref()
+        .filter(|_| has_libfabric)
+    {
+        return Some(format!(
             "{} is there: put its directory on the search path, LD_LIBRARY_PATH={}:$LD_LIBRARY_PATH (for all ranks: mpirun -x, srun --export)",
             file.display(),
             file.parent().unwrap_or(file).display()
-        ),
-        None => "install libfabric (AWS: the EFA installer, /opt/amazon/efa; Debian, Ubuntu: apt-get install libfabric1; RHEL, Fedora: dnf install libfabric) and have its directory in LD_LIBRARY_PATH; \
-            this project's plugin also takes the file that OFI_NCCL_LIBFABRIC_PATH or OFI_LIBFABRIC_PATH names"
-            .to_owned(),
+        ));
+    }
+    let each: Vec<String> = names.iter().filter_map(|name| install(name)).collect();
+    // A library that no row has leaves the words of the code's own row.
+    let all = (each.len() == names.len()).then(|| each.join("; "))?;
+    Some(match has_libfabric {
+        true => format!("{all}, and have its directory in LD_LIBRARY_PATH; {OURS}"),
+        false if is_plugins && !names.contains(&LIBGCC) => format!("{all}, or {LESS}"),
+        false => all,
     })
+}
+
+/// How a library is installed, where a row says so.
+fn install(library: &str) -> Option<String> {
+    let mut rows = rows(PACKAGES);
+    let [_, debian, rpm, aws] = rows.find(|[name, _, _, _]| *name == library)?;
+    let aws = match aws {
+        "-" => String::new(),
+        aws => format!("AWS: {aws}; "),
+    };
+    Some(format!(
+        "install {library} ({aws}Debian, Ubuntu: apt-get install {debian}; RHEL, Fedora, Amazon Linux: dnf install {rpm})"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LIBFABRIC, PACKAGES, install};
+    use crate::doctor::rows::{lines, rows};
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_line_is_a_library_with_its_packages() {
+        let names: HashSet<&str> = rows(PACKAGES).map(|[name, _, _, _]| name).collect();
+        assert_eq!(names.len(), lines(PACKAGES).count());
+        assert!(
+            names
+                .iter()
+                .all(|name| name.starts_with("lib") && name.contains(".so."))
+        );
+        assert!(rows::<4>(PACKAGES).all(|row| row.iter().all(|column| !column.is_empty())));
+    }
+
+    #[test]
+    fn what_is_known_is_named_and_nothing_else() {
+        let libfabric = install(LIBFABRIC).unwrap();
+        assert!(
+            libfabric.contains("AWS: the EFA installer, /opt/amazon/efa; Debian"),
+            "{libfabric}"
+        );
+        let hwloc = install("libhwloc.so.15").unwrap();
+        assert!(
+            hwloc.contains("apt-get install libhwloc15;") && !hwloc.contains("AWS"),
+            "{hwloc}"
+        );
+        assert_eq!(install("libhwloc.so.5"), None);
+    }
 }
