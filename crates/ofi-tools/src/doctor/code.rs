@@ -296,9 +296,9 @@ codes! {
     StallOrder = 513 Warning, "a stall is an error before it is told of: OFI_NCCL_STALL_FAIL is less than OFI_NCCL_STALL_WARN",
         "set OFI_NCCL_STALL_WARN to less than OFI_NCCL_STALL_FAIL: its line says who is waited for",
         hides [], "HANG-08, HANG-10";
-    NetworkEmpty = 514 Note, "NCCL_NET is set and empty: NCCL may take that for the name of a network, which nobody has",
+    NetworkEmpty = 514 Error, "NCCL_NET is set and empty: NCCL takes that for the name of a network, which nobody has, and its init fails",
         "unset it (a script or a job file says NCCL_NET= and means: not set)",
-        hides [], "ENV-21";
+        hides [], "ENV-21; ncclNetInit of nvidia-nccl-cu12 2.18.3 and 2.28.9";
     BadPair = 601 Error, "these versions are known not to work together",
         "update one of them",
         hides [], "REG-05";

@@ -60,6 +60,7 @@ fn tuner(host: &Host) -> Option<Finding> {
         .then(|| Finding::new(Code::TunerMissing, core::iter::once(shown).chain(lines)))
 }
 
+/// NCCL compares what is set, of whatever length, with the names of networks.
 fn network_empty(host: &Host) -> Option<Finding> {
     let value = host.settings.value(NETWORK)?;
     let line = format!("{}: set, and empty", host.settings.show(NETWORK));
