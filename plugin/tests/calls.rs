@@ -19,10 +19,11 @@ pub(crate) fn told(plugin: &Path, versions: [&str; 2]) {
             });
         };
         on("shm", "keys", ("OFI_NCCL_MR_KEY_SIZE", "1"));
-        on(
-            "efa",
-            "refused",
-            ("EFA_EMU_PLAN", "mr-error errno=ENOMEM size=2M.."),
-        );
+        for (what, plan) in [
+            ("refused", "mr-error errno=ENOMEM size=2M.."),
+            ("taken", "mr-error errno=ENOKEY size=2M.."),
+        ] {
+            on("efa", what, ("EFA_EMU_PLAN", plan));
+        }
     }
 }

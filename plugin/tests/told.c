@@ -3,9 +3,9 @@
  * harm: arguments, objects that are gone, memory that is none, a fork.
  *
  * keys: with the 256 keys of OFI_NCCL_MR_KEY_SIZE=1, on a provider that lets us choose them, they run out.
- * refused: the provider takes no region of two MiB.
+ * refused: the provider takes no region of two MiB; taken: it says that it has the key.
  *
- * usage: told PLUGIN VERSION devices | regions | keys | refused */
+ * usage: told PLUGIN VERSION devices | regions | keys | refused | taken */
 #include "common.h"
 
 static char memory[4 << 20] __attribute__((aligned(4096)));
@@ -303,8 +303,10 @@ int main(int argc, char **argv)
     CHECK(warnings == 0, "a warning: %s", last_warning);
     if (strcmp(argv[3], "keys") == 0) {
         out_of_keys();
-    } else if (strcmp(argv[3], "refused") == 0) {
-        const struct row row = {"regMr of two MiB", reg_of_two_mib, "OFI-E0501", "FI_ENOMEM"};
+    } else if (strcmp(argv[3], "refused") == 0 || strcmp(argv[3], "taken") == 0) {
+        /* A number of the system's, and one that only libfabric has. */
+        const char *number = strcmp(argv[3], "taken") == 0 ? "FI_ENOKEY (266)" : "FI_ENOMEM (12)";
+        const struct row row = {"regMr of two MiB", reg_of_two_mib, "OFI-E0501", number};
         told(&row);
         told(&row);
     } else {

@@ -69,8 +69,9 @@ impl Code {
     }
 }
 
-/// The errnos by which a call can be refused, as `errno.h` of Linux numbers them.
-const ERRNOS: [(&str, i32); 9] = [
+/// The errnos by which a call can be refused, as `errno.h` of Linux numbers them; the last is libfabric's alone,
+/// and `errno.h` has another number of that name.
+const ERRNOS: [(&str, i32); 10] = [
     ("EIO", 5),
     ("ENOMEM", ENOMEM),
     ("ENODEV", 19),
@@ -80,6 +81,7 @@ const ERRNOS: [(&str, i32); 9] = [
     ("ENETDOWN", 100),
     ("ENOBUFS", 105),
     ("ENOTCONN", 107),
+    ("ENOKEY", 266),
 ];
 
 /// The codes in words, for who has to choose one.

@@ -328,8 +328,8 @@ codes! {
         "look at the peer's log, and compare the lines `protocol ..` of both (INFO); `ofi pair` tries the network; OFI_NCCL_CONNECT_TIMEOUT ends it, OFI_NCCL_STALL_WARN is the bound of this line, in seconds";
     /// `fi_mr_regattr(3)` failed.
     Register = Error 501, ENOMEM, "memory could not be registered",
-        ["the limit of locked memory is low", "the buffer was freed", "the provider cannot register this type of memory"],
-        "check `ulimit -l` (docker: --ulimit memlock=-1) and that the buffer is mapped";
+        ["the limit of locked memory is low", "the buffer was freed", "the provider cannot register this type of memory", "it keeps keys by itself and has this one (FI_ENOKEY)"],
+        "check `ulimit -l` (docker: --ulimit memlock=-1) and that the buffer is mapped; for FI_ENOKEY use another libfabric, or tcp in place of tcp;ofi_rxm";
     /// A key with more than 32 bits where keys have 32 (protocol 2c.4).
     KeyTooWide = Error 502, ENOTSUP, "a memory key is too wide for this fabric's control messages",
         ["the provider promised mr_key_size of 4 bytes and gave more"],
