@@ -22,6 +22,7 @@ pub(crate) fn told(plugin: &Path, versions: [&str; 2]) {
         for (what, plan) in [
             ("refused", "mr-error errno=ENOMEM size=2M.."),
             ("taken", "mr-error errno=ENOKEY size=2M.."),
+            ("endpoint", "mr-error errno=ENOMEM"),
         ] {
             on("efa", what, ("EFA_EMU_PLAN", plan));
         }

@@ -4,8 +4,9 @@
  *
  * keys: with the 256 keys of OFI_NCCL_MR_KEY_SIZE=1, on a provider that lets us choose them, they run out.
  * refused: the provider takes no region of two MiB; taken: it says that it has the key.
+ * endpoint: the provider takes no region at all, also none of the plugin's own.
  *
- * usage: told PLUGIN VERSION devices | regions | keys | refused | taken */
+ * usage: told PLUGIN VERSION devices | regions | keys | refused | taken | endpoint */
 #include "common.h"
 
 static char memory[4 << 20] __attribute__((aligned(4096)));
@@ -293,12 +294,21 @@ static void out_of_keys(void)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 4, "usage: told PLUGIN VERSION devices|regions|keys|refused");
+    CHECK(argc == 4, "usage: told PLUGIN VERSION HOW");
     watchdog(120);
     struct net table = load(argv[1], atoi(argv[2]));
     net = &table;
     start(net);
     EXPECT(0, count());
+    if (strcmp(argv[3], "endpoint") == 0) {
+        /* Whatever the number: ncclInternalError of listen. */
+        const struct row row = {"listen", listen_on_the_first, "OFI-E0501", "FI_ENOMEM (12)"};
+        told(&row);
+        EXPECT(3, listen_on_the_first());
+        finish(net);
+        puts("ok");
+        return 0;
+    }
     connect_to_ourselves();
     CHECK(warnings == 0, "a warning: %s", last_warning);
     if (strcmp(argv[3], "keys") == 0) {
@@ -309,6 +319,9 @@ int main(int argc, char **argv)
         const struct row row = {"regMr of two MiB", reg_of_two_mib, "OFI-E0501", number};
         told(&row);
         told(&row);
+        /* Of the system or the provider: ncclSystemError. */
+        EXPECT(2, reg_of_two_mib());
+        warnings = 0;
     } else {
         all_told(strcmp(argv[3], "regions") == 0 ? regions : devices_and_handles);
         twice();
