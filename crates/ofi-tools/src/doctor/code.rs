@@ -126,7 +126,7 @@ codes! {
         "mount it without noexec, or install the plugin elsewhere",
         hides [LoadFailed], "ENV-01";
     Unseen = 118 Warning, "whether the plugin or libfabric is there cannot be seen: who looks may not read where the job's user may",
-        "run it as that user (an NFS takes root for nobody): runuser -u NAME -- ofi doctor",
+        "run it as that user (an NFS takes root for nobody, or an access control list is in force): runuser -u NAME -- ofi doctor",
         hides [PluginNotFound, PluginUncached, NoLibfabric, LibfabricPath, LoadFailed], "ENV-01";
     NeededDamaged = 116 Error, "a library that the plugin needs is cut short or damaged",
         "install that library again",

@@ -106,7 +106,7 @@ fn refusals(nodes: &[DeviceNode], host: &Host) -> Vec<Finding> {
     }
     let may = |node: &&DeviceNode| {
         let bits = (node.owner, node.group, node.mode);
-        process.user.may(Access::ReadWrite, bits)
+        node.has_acl || process.user.may(Access::ReadWrite, bits)
     };
     let (allowed, denied): (Vec<_>, Vec<_>) = nodes.iter().partition(may);
     let mut found = Vec::new();

@@ -350,7 +350,7 @@ fn words(absent: &Absent) -> String {
         }
         Absent::Denied { by: None } => "permission denied".to_owned(),
         Absent::Denied { by: Some(by) } => format!("permission denied: {by}"),
-        Absent::Unseen => "who looks may not read it, and the job's user may be able to".to_owned(),
+        Absent::Unseen => "who looks may not read it, or an access control list is in force: the job's user may be able to".to_owned(),
         Absent::Other(text) => text.clone(),
     }
 }

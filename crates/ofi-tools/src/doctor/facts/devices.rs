@@ -6,6 +6,7 @@ use std::path::Path;
 use ofi_topo::{Accelerators, NodeGuid, PciAddress, Sysfs, Tree};
 
 use super::root::Root;
+use super::user::has_acl;
 use super::version::Version;
 
 /// PCI vendor and device numbers of EFAs: 0xefa0 and up.
@@ -36,6 +37,8 @@ pub(crate) struct DeviceNode {
     pub(crate) owner: u32,
     pub(crate) group: u32,
     pub(crate) mode: u32,
+    /// It has an access control list, which may let in whom the mode bits keep out.
+    pub(crate) has_acl: bool,
     /// What opening it said, where it was tried.
     pub(crate) refused: Option<String>,
 }
@@ -175,6 +178,8 @@ fn node(root: &Root, name: &str, open: bool) -> Option<DeviceNode> {
         owner: meta.uid(),
         group: meta.gid(),
         mode: meta.mode() & 0o7777,
+        // Where all may use it nobody needs one.
+        has_acl: meta.mode() & 0o6 != 0o6 && has_acl(&outside),
         refused: refused.map(|error| error.to_string()),
     })
 }

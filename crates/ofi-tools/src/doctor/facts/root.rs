@@ -8,7 +8,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use super::user::{Access, User};
+use super::user::{Access, User, has_acl};
 
 /// As many as Linux follows (`path_resolution(7)`).
 const LINKS_MAX: usize = 40;
@@ -33,7 +33,7 @@ pub(crate) enum Absent {
         by: Option<String>,
     },
     /// Who looks may not read it, and another user, for whom it is looked at, may be able to: an NFS takes root for
-    /// nobody.
+    /// nobody, or it has an access control list.
     Unseen,
     /// Anything else, in the system's words.
     Other(String),
@@ -86,6 +86,9 @@ impl Root {
         let (owner, group, mode) = (meta.uid(), meta.gid(), meta.mode() & 0o7777);
         if user.may(access, (owner, group, mode)) {
             return Ok(());
+        }
+        if has_acl(&self.outside(real)) {
+            return Err(Absent::Unseen);
         }
         let (real, user) = (real.display(), user.show());
         let by =

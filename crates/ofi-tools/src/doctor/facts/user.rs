@@ -146,6 +146,17 @@ fn asked(is_live: bool, words: &[&str]) -> Option<String> {
         .then(|| String::from_utf8_lossy(&ran.stdout).into_owned())
 }
 
+/// Whether a file has an access control list (acl(5)), which may let in whom the mode bits keep out; `ls -l` marks it.
+pub(super) fn has_acl(file: &Path) -> bool {
+    let ran = Command::new("ls").arg("-ldn").arg(file).output();
+    ran.is_ok_and(|ran| marks_acl(&String::from_utf8_lossy(&ran.stdout)))
+}
+
+fn marks_acl(line: &str) -> bool {
+    let mode = line.split_ascii_whitespace().next();
+    mode.is_some_and(|mode| mode.ends_with('+'))
+}
+
 /// What `pam_limits(8)` gives a session of a user to lock: the number of bytes, `None` for all there are, and the
 /// line that says so.
 pub(crate) fn locked(root: &Root, user: &User) -> Option<(Option<u64>, String)> {
@@ -203,7 +214,7 @@ fn limit(line: &str, user: &User, groups: &str) -> Option<(u8, Option<u64>)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Access, DAC_OVERRIDE, Root, User, locked};
+    use super::{Access, Command, DAC_OVERRIDE, Root, User, has_acl, locked, marks_acl};
 
     fn root() -> (tempfile::TempDir, Root) {
         let dir = tempfile::tempdir().unwrap();
@@ -273,6 +284,27 @@ mod tests {
             ..plain
         };
         assert!(uses(&root, 0, 0, 0));
+    }
+
+    #[test]
+    fn lists_are_seen_by_their_mark() {
+        assert!(marks_acl("-rw-r-----+ 1 0 0 0 Dec  1 06:29 /x/a b+\n"));
+        for line in [
+            "-rw-r----- 1 0 0 0 Dec  1 06:29 /x/a+",
+            "-rw-r-----. 1 0 0 0 Dec 1 06:29 /x",
+            "",
+        ] {
+            assert!(!marks_acl(line), "{line}");
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(!has_acl(file.path()));
+        let set = Command::new("setfacl")
+            .args(["-m", "u:4242:r"])
+            .arg(file.path())
+            .status();
+        if set.is_ok_and(|status| status.success()) {
+            assert!(has_acl(file.path()));
+        }
     }
 
     #[test]
