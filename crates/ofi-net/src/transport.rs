@@ -212,6 +212,21 @@ impl Transport {
         }
     }
 
+    /// The version that the provider of a device says it has, as providers pack it: `major << 16 | minor`.
+    ///
+    /// # Errors
+    /// An index beyond [`Transport::devices`].
+    pub fn provider_version(&self, dev: usize) -> Result<u32, NetError> {
+        self.alive()?;
+        match &*self.sendrecv {
+            Some(other) => Ok(other.info(dev)?.provider_version()),
+            None => {
+                let first = self.device(dev)?.infos().first();
+                Ok(first.map_or(0, |info| info.provider_version()))
+            }
+        }
+    }
+
     /// What happened on a device so far, on all its domains; all zero before its first listen or
     /// connect.
     ///

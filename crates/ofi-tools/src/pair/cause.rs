@@ -98,6 +98,10 @@ pub(super) struct Place {
     pub(super) provider: String,
     /// Whether both ends are on one host; `None` before they have met.
     pub(super) is_same_host: Option<bool>,
+    /// Versions that differ; `None` before they have met.
+    pub(super) differ: Option<String>,
+    /// What is known of the versions of the two together, with its source.
+    pub(super) bad_pair: Option<String>,
 }
 
 /// What the code of an error says more nearly than how far the two came: its likely causes, and what to do. That time
@@ -136,14 +140,25 @@ pub(super) fn ranked(failure: &Failure, place: &Place) -> Vec<String> {
     let fits_place = |at: &str| match (at, place.is_same_host) {
         ("same", known) => known == Some(true),
         ("other", known) => known != Some(true),
+        ("differ", _) => place.differ.as_deref() != Some(""),
         _ => true,
     };
     let of = rows::<5>(TABLE).filter(|[stage, provider, at, ..]| {
         let is_provider = *provider == "any" || *provider == kind;
         *stage == failure.stage.row() && is_provider && fits_place(at)
     });
-    let of = of.map(|[_, _, _, text, source]| format!("{text} [{source}]"));
-    of_code(failure).into_iter().chain(of).collect()
+    let of = of.map(|[_, _, at, text, source]| match (at, &place.differ) {
+        ("differ", Some(differ)) => format!("{text}: {differ} [{source}]"),
+        _ => format!("{text} [{source}]"),
+    });
+    // Who cannot start, or whom nobody meets, has no pair.
+    let is_pair = !matches!(
+        failure.stage.row().split('-').next(),
+        Some("meet" | "start")
+    );
+    let bad_pair = place.bad_pair.clone().filter(|_| is_pair);
+    let causes = of_code(failure).into_iter().chain(bad_pair);
+    causes.chain(of).collect()
 }
 
 #[cfg(test)]
@@ -162,7 +177,7 @@ mod tests {
                 "{text}"
             );
             assert!(
-                ["same", "other", "any"].contains(&place) && !source.is_empty(),
+                ["same", "other", "any", "differ"].contains(&place) && !source.is_empty(),
                 "{text}"
             );
         }
@@ -191,6 +206,7 @@ mod tests {
         let place = Place {
             provider: "efa".to_owned(),
             is_same_host: Some(false),
+            ..Place::default()
         };
         for code in Code::ALL {
             for stage in [Stage::Start, Stage::Connect, Stage::Data] {
@@ -217,6 +233,34 @@ mod tests {
         assert!(theirs[0].starts_with("on the other side: "), "{theirs:?}");
     }
 
+    /// Of versions that are known to be the same nobody is told that they differ; where they do, which.
+    #[test]
+    fn versions_are_a_cause_unless_they_are_the_same() {
+        let place = |differ: Option<&str>| Place {
+            differ: differ.map(str::to_owned),
+            ..Place::default()
+        };
+        for stage in [Stage::Agree, Stage::Connect, Stage::Data, Stage::Peer] {
+            let causes = |differ| ranked(&Failure::new(stage, "x"), &place(differ)).join("\n");
+            assert!(!causes(Some("")).contains("versions"), "{stage}");
+            assert!(causes(None).contains("versions"), "{stage}");
+            let told = causes(Some("libfabric 1.17 here, 2.5 on b"));
+            assert!(
+                told.contains("same on both: libfabric 1.17 here, 2.5 on b ["),
+                "{told}"
+            );
+        }
+        let known = Place {
+            bad_pair: Some("known".to_owned()),
+            ..place(Some("libfabric 1.17 here, 2.5 on b"))
+        };
+        for stage in Stage::ALL {
+            let causes = ranked(&Failure::new(stage, "x"), &known);
+            let is_pair = !["meet", "start"].contains(&stage.to_string().as_str());
+            assert_eq!(causes[0] == "known", is_pair, "{stage}: {causes:?}");
+        }
+    }
+
     fn failure_without(stage: Stage, place: &Place) -> Vec<String> {
         ranked(&Failure::new(stage, "no answer in 10 s"), place)
     }
@@ -227,6 +271,7 @@ mod tests {
         let place = |provider: &str, same| Place {
             provider: provider.to_owned(),
             is_same_host: Some(same),
+            ..Place::default()
         };
         let first = |place: &Place| ranked(&failure, place)[0].clone();
         assert!(first(&place("efa", false)).contains("security group"));

@@ -11,6 +11,7 @@ mod door;
 mod lane;
 mod measure;
 mod talk;
+mod versions;
 mod watch;
 
 use core::time::Duration;
@@ -124,6 +125,7 @@ fn side(args: &PairArgs, watch: &Watch, seen: &mut Seen) -> Result<(), Failure> 
     let wait = Duration::from_secs_f64(args.wait);
     let (mut talk, theirs, side) = meet(&args.role, wait, &hello)?;
     seen.place.is_same_host = Some(theirs.boot == hello.boot && theirs.host == hello.host);
+    versions::compare(&hello, &theirs, &mut seen.place, &mut seen.warnings);
     seen.there = Some(theirs.clone());
     let done = agree(&hello, &theirs, &mut seen.warnings)
         .and_then(|()| passes(transport, (&hello, &theirs), (side, &mut talk, watch), seen));
@@ -205,7 +207,9 @@ fn hello(transport: &Transport) -> Result<Hello, Failure> {
         })
     };
     let devices = (0..count).map(said).collect::<Result<Vec<_>, Failure>>()?;
-    Ok(Hello::new(transport.protocol().to_string(), devices))
+    let versions = versions::of(transport).map_err(failed)?;
+    let speaks = transport.protocol().to_string();
+    Ok(Hello::new(speaks, versions, devices))
 }
 
 /// What would keep the two from each other is told before anything hangs.
@@ -237,10 +241,6 @@ fn agree(here: &Hello, there: &Hello, warnings: &mut Vec<String>) -> Result<(), 
         warnings.push(format!(
             "{a} devices here, {b} there: only the first ones are tried"
         ));
-    }
-    if here.version != there.version {
-        let b = printable(&there.version);
-        warnings.push(format!("version {} here, {b} there", here.version));
     }
     Ok(())
 }
@@ -361,12 +361,13 @@ fn text(seen: &Seen) -> Vec<String> {
         if let Some(hello) = side {
             let first = hello.devices.first();
             lines.push(format!(
-                "{name:<5} {}: {} over {}, {} devices of {} rails",
+                "{name:<5} {}: {} over {}, {} devices of {} rails; {}",
                 printable(&hello.host),
                 printable(&hello.speaks),
                 printable(first.map_or("nothing", |device| &device.provider)),
                 hello.devices.len(),
-                first.map_or(0, |device| device.rails.len())
+                first.map_or(0, |device| device.rails.len()),
+                versions::shown(hello)
             ));
         }
     }

@@ -29,6 +29,12 @@ pub(super) struct Hello {
     pub(super) host: String,
     /// The same for every process of a host, another after a restart.
     pub(super) boot: String,
+    /// Of libfabric, as it says; empty: not said.
+    #[serde(default)]
+    pub(super) libfabric: String,
+    /// Of the provider of the first device, as it says; empty: not said.
+    #[serde(default)]
+    pub(super) provider_version: String,
     /// RDMA or SENDRECV.
     pub(super) speaks: String,
     pub(super) devices: Vec<DeviceSaid>,
@@ -42,7 +48,11 @@ pub(super) struct DeviceSaid {
 }
 
 impl Hello {
-    pub(super) fn new(speaks: String, devices: Vec<DeviceSaid>) -> Self {
+    pub(super) fn new(
+        speaks: String,
+        (libfabric, provider_version): (String, String),
+        devices: Vec<DeviceSaid>,
+    ) -> Self {
         let read = |file: &str| {
             std::fs::read_to_string(file)
                 .unwrap_or_default()
@@ -55,6 +65,8 @@ impl Hello {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             host: read("/proc/sys/kernel/hostname"),
             boot: read("/proc/sys/kernel/random/boot_id"),
+            libfabric,
+            provider_version,
             speaks,
             devices,
         }

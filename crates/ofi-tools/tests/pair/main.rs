@@ -1,6 +1,8 @@
 //! `ofi pair` between two processes, over the providers of this machine, and what it says when it fails.
 #![expect(clippy::unwrap_used, reason = "test code")]
 
+mod versions;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
@@ -38,19 +40,22 @@ fn listen(words: &[&str], env: &[(&str, &str)]) -> Listening {
         all.extend(["--addr", "127.0.0.1:0"]);
     }
     all.extend(words);
-    let mut child = pair(&all, env).spawn().unwrap();
-    let mut errors = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    errors.read_line(&mut line).unwrap();
-    let at = line
-        .split_once("listening at ")
-        .unwrap_or_else(|| panic!("{line}"))
-        .1;
-    let at = at.split(';').next().unwrap().to_owned();
-    Listening { child, errors, at }
+    Listening::of(pair(&all, env).spawn().unwrap())
 }
 
 impl Listening {
+    fn of(mut child: Child) -> Self {
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        let at = line
+            .split_once("listening at ")
+            .unwrap_or_else(|| panic!("{line}"))
+            .1;
+        let at = at.split(';').next().unwrap().to_owned();
+        Self { child, errors, at }
+    }
+
     fn end(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         self.child
