@@ -11,9 +11,10 @@
 //! last one are its generation, written last and first, so that a reader who finds two different ones has
 //! caught a change and leaves it out. Writing and reading want no lock.
 //!
-//! `layout` (where), `read` (any bytes to a [`Snapshot`]).
+//! `layout` (where), `possible` (what words can be), `read` (any bytes to a [`Snapshot`]).
 
 mod layout;
+mod possible;
 mod read;
 
 pub use layout::{

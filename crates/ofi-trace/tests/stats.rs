@@ -160,8 +160,127 @@ fn a_slot_that_changes_is_left_out() {
     }
 }
 
+/// What stands for a body that was lost: a file of such is damaged, and no process that counted much.
+#[test]
+fn a_lost_body_is_no_counters() {
+    let mut seed = 1_u64;
+    let mut random = move || {
+        seed = seed
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        seed ^ seed >> 29
+    };
+    // Behind what a reader needs to find its way, behind the head, and rails or communicators alone.
+    let rails = HEAD_WORDS..comm_word(0, CommAt::First);
+    let comms = comm_word(0, CommAt::First)..FILE_WORDS;
+    for range in [
+        5..FILE_WORDS,
+        HEAD_WORDS..FILE_WORDS,
+        5..HEAD_WORDS,
+        rails,
+        comms,
+    ] {
+        let filled = |mut with: &mut dyn FnMut() -> u64| {
+            let mut words = words();
+            words[range.clone()].fill_with(&mut with);
+            Snapshot::read(&bytes(&words))
+        };
+        let is_damaged = |read: &Result<Snapshot, StatsError>| {
+            matches!(read, Err(error @ StatsError::Impossible { at, .. })
+                if range.contains(at) && error.to_string().starts_with("damaged"))
+        };
+        let ones = filled(&mut || u64::MAX);
+        assert!(is_damaged(&ones), "{range:?}: {ones:?}");
+        let random = filled(&mut random);
+        // Two words of a slot of random ones are not the same: it is being changed.
+        let is_torn = matches!(&random, Ok(read) if read.torn == 512 && read.comms.is_empty());
+        assert!(
+            is_damaged(&random) || is_torn && range.start > HEAD_WORDS + 1,
+            "{range:?}: {random:?}"
+        );
+    }
+}
+
+/// What can be read of a file, each with the words that it is from.
+fn fields(read: &Snapshot) -> Vec<(core::ops::Range<usize>, String)> {
+    let slots = HEAD_WORDS..comm_word(0, CommAt::First);
+    let comms = comm_word(0, CommAt::First)..FILE_WORDS;
+    let one = |at: HeadAt, value: u64| (at as usize..at as usize + 1, value.to_string());
+    let mut fields = vec![
+        (slots, format!("{:?}", read.rails)),
+        (comms, format!("{:?} {}", read.comms, read.torn)),
+        (
+            HeadAt::Host as usize..HeadAt::Host as usize + 8,
+            read.host.clone(),
+        ),
+        one(HeadAt::Pid, read.pid.into()),
+        one(HeadAt::StartTicks, read.start_ticks),
+        one(HeadAt::Boot, read.boot),
+        one(HeadAt::PidNamespace, read.pid_namespace),
+        one(HeadAt::Opened, read.opened_ms),
+        one(HeadAt::Updated, read.updated_ms),
+        one(HeadAt::State, read.ended.into()),
+        one(HeadAt::Flavour, read.flavour),
+        one(HeadAt::Protocol, read.protocol),
+        one(HeadAt::CommsOpen, read.comms_open),
+        one(HeadAt::CommsUnseen, read.comms_unseen),
+        one(HeadAt::CommsEver, read.comms_ever),
+        one(HeadAt::RailsUnseen, read.rails_unseen),
+    ];
+    fields.extend(Total::ALL.iter().map(|&(total, ..)| {
+        let at = total_word(total);
+        (at..at + 1, read.total(total).to_string())
+    }));
+    fields
+}
+
+/// Bits of each size of the head, and of the words that lay out a rail and a communicator.
+#[test]
+fn a_flipped_bit_is_damage_or_changes_what_it_is_of() {
+    let whole = words();
+    let before = fields(&Snapshot::read(&bytes(&whole)).unwrap());
+    let rail = rail_word(3, RailAt::Used)..rail_word(3, RailAt::Hw);
+    let comm = comm_word(511, CommAt::First)..FILE_WORDS;
+    let mut damaged = 0;
+    for at in (0..HEAD_WORDS).chain(rail).chain(comm) {
+        for bit in [0, 1, 2, 22, 31, 32, 48, 56, 62, 63] {
+            let mut words = whole.clone();
+            words[at] ^= 1 << bit;
+            let Ok(read) = Snapshot::read(&bytes(&words)) else {
+                damaged += 1;
+                continue;
+            };
+            for ((of, before), (_, now)) in before.iter().zip(fields(&read)) {
+                assert!(
+                    of.contains(&at) || *before == now,
+                    "bit {bit} of word {at}: {before}, {now}"
+                );
+            }
+        }
+    }
+    assert!(damaged > 10 * 5 + 80, "{damaged}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_damage_of_the_head_is_told_or_stays_where_it_is(
+        damage in proptest::collection::vec((0..HEAD_WORDS, any::<u64>()), 1..8),
+    ) {
+        let whole = words();
+        let before = fields(&Snapshot::read(&bytes(&whole)).unwrap());
+        let mut words = whole;
+        for &(at, value) in &damage {
+            words[at] ^= value;
+        }
+        if let Ok(read) = Snapshot::read(&bytes(&words)) {
+            for ((of, before), (_, now)) in before.iter().zip(fields(&read)) {
+                let is_touched = damage.iter().any(|(at, _)| of.contains(at));
+                prop_assert!(is_touched || *before == now, "{damage:?}: {before}, {now}");
+            }
+        }
+    }
 
     #[test]
     fn any_damage_ends(damage in proptest::collection::vec((0..FILE_WORDS, any::<u64>()), 0..40), cut in 0..3_usize) {

@@ -101,6 +101,12 @@ impl Made {
         self.0[from..from + N].copy_from_slice(&text_words::<N>(text));
     }
 
+    /// All that follows the place of a word is lost.
+    fn lost(&mut self, from: usize) -> &mut Self {
+        self.0[from..].fill(u64::MAX);
+        self
+    }
+
     fn write(&self, dir: &Path, name: &str) -> PathBuf {
         let bytes: Vec<u8> = self.0.iter().flat_map(|word| word.to_le_bytes()).collect();
         let path = dir.join(format!("ofi-{name}.stats"));
@@ -383,6 +389,29 @@ fn hostile_files_are_told() {
         .set(HeadAt::Version as usize, 2)
         .write(dir.path(), "new");
     assert!(text(&ofi(&["stats"], dir.path()).stderr).contains("version 2"));
+    // A good head, and a body that was lost.
+    let lost = dir.path().join("lost");
+    std::fs::create_dir(&lost).unwrap();
+    Made::new()
+        .lost(rail_word(0, RailAt::Used))
+        .write(&lost, "x");
+    for words in [
+        &["stats"][..],
+        &["stats", "--json"],
+        &["stats", "--prometheus"],
+        &["top", "--once", "--interval", "0.01"],
+    ] {
+        let shown = ofi(words, &lost);
+        assert_eq!(shown.status.code(), Some(1), "{words:?}: {shown:?}");
+        assert!(
+            text(&shown.stderr).contains("x.stats: damaged: its word 64 is "),
+            "{shown:?}"
+        );
+        assert!(
+            !text(&shown.stdout).contains("18446744073709551615"),
+            "{shown:?}"
+        );
+    }
     // A file that is being made is nobody's yet.
     let making = dir.path().join("making");
     std::fs::create_dir(&making).unwrap();

@@ -21,6 +21,18 @@ pub const HW_MAX: usize = 32;
 /// Words of a hardware counter: its name, its value when the rail was opened, its value since.
 pub const HW_WORDS: usize = 6;
 
+/// Words of the name of a host.
+pub(super) const HOST_WORDS: usize = 8;
+
+/// Words of the name of a NIC.
+pub(super) const NIC_WORDS: usize = 6;
+
+/// Words of the name of a hardware counter.
+pub(super) const HW_NAME_WORDS: usize = 4;
+
+/// Words of the address of a peer.
+pub(super) const PEER_WORDS: usize = 8;
+
 /// Communicators there is room for at a time. Of further ones only the totals and the rails tell.
 pub const COMMS_MAX: usize = 512;
 

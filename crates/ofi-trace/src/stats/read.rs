@@ -2,9 +2,10 @@
 //! texts have no control characters.
 
 use super::layout::{
-    COMM_WORDS, CommAt, HEAD_WORDS, HW_MAX, HW_WORDS, HeadAt, MAGIC, RAIL_WORDS, RailAt, State,
-    Total, VERSION, total_word,
+    COMM_WORDS, CommAt, HEAD_WORDS, HOST_WORDS, HW_MAX, HW_NAME_WORDS, HW_WORDS, HeadAt, MAGIC,
+    NIC_WORDS, PEER_WORDS, RAIL_WORDS, RailAt, State, Total, VERSION, total_word,
 };
+use super::possible;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -30,6 +31,14 @@ pub enum StatsError {
         len: usize,
         /// Words, as it says.
         words: u64,
+    },
+    /// A word that no process writes.
+    #[error("damaged: its word {at} is {value:#x}, and no process writes that there")]
+    Impossible {
+        /// Which.
+        at: usize,
+        /// As it stands in the file.
+        value: u64,
     },
 }
 
@@ -186,19 +195,23 @@ impl Snapshot {
         if usize::try_from(head(HeadAt::Words)) != Ok(end) || bytes.len() < end * 8 {
             return Err(damaged);
         }
+        let rails = (0..rails_max).map(|slot| HEAD_WORDS + slot * RAIL_WORDS);
+        let comms = (0..comms_max).map(|slot| comms_from + slot * COMM_WORDS);
+        if let Some(at) = possible::fault(&words, rails.clone(), comms.clone()) {
+            let value = words.get(at);
+            return Err(StatsError::Impossible { at, value });
+        }
         let mut totals = [0; Total::ALL.len()];
         for (value, (total, ..)) in totals.iter_mut().zip(Total::ALL) {
             *value = words.get(total_word(total));
         }
-        let rails = (0..rails_max).map(|slot| HEAD_WORDS + slot * RAIL_WORDS);
-        let comms = (0..comms_max).map(|slot| comms_from + slot * COMM_WORDS);
         let (comms, torn) = words.comms(comms);
         Ok(Self {
             pid: u32::try_from(head(HeadAt::Pid)).unwrap_or(0),
             start_ticks: head(HeadAt::StartTicks),
             boot: head(HeadAt::Boot),
             pid_namespace: head(HeadAt::PidNamespace),
-            host: words.text(HeadAt::Host as usize, 8),
+            host: words.text(HeadAt::Host as usize, HOST_WORDS),
             opened_ms: head(HeadAt::Opened),
             updated_ms: head(HeadAt::Updated),
             ended: head(HeadAt::State) == State::Ended as u64,
@@ -223,10 +236,10 @@ impl Snapshot {
 }
 
 /// The words of a file; 0 beyond its end.
-struct Words<'a>(&'a [u8]);
+pub(super) struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
-    fn get(&self, at: usize) -> u64 {
+    pub(super) fn get(&self, at: usize) -> u64 {
         let bytes = at.checked_mul(8).and_then(|from| self.0.get(from..));
         let word = bytes.and_then(|rest| rest.first_chunk::<8>());
         word.map_or(0, |word| u64::from_le_bytes(*word))
@@ -247,14 +260,14 @@ impl Words<'_> {
         }
         let hw = (0..HW_MAX).map(|counter| from + RailAt::Hw as usize + counter * HW_WORDS);
         let hw = hw.map(|at| Hw {
-            name: self.text(at, 4),
+            name: self.text(at, HW_NAME_WORDS),
             base: self.get(at + 4),
             last: self.get(at + 5),
         });
         Some(Rail {
             device: word(RailAt::Device),
             rail: word(RailAt::Rail),
-            nic: self.text(from + RailAt::Nic as usize, 6),
+            nic: self.text(from + RailAt::Nic as usize, NIC_WORDS),
             segments: word(RailAt::Segments),
             bytes_sent: word(RailAt::BytesSent),
             bytes_received: word(RailAt::BytesReceived),
@@ -297,7 +310,7 @@ impl Words<'_> {
             bytes: word(CommAt::Bytes),
             busy: word(CommAt::Busy),
             outstanding: word(CommAt::Outstanding),
-            peer: self.text(from + CommAt::Peer as usize, 8),
+            peer: self.text(from + CommAt::Peer as usize, PEER_WORDS),
         }
     }
 }
