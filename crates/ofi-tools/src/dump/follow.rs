@@ -108,7 +108,9 @@ struct Edge {
 }
 
 fn edges(job: &Job, waits: &[Wait]) -> Vec<Edge> {
-    let connects = who_connects_less(job);
+    // Who connects may be one that wrote no dump.
+    let is_all = !waits.iter().any(|wait| matches!(wait.on, On::Address(_)));
+    let connects = who_connects_less(job).filter(|_| is_all);
     let edge = |(at, wait): (usize, &Wait)| {
         let to = match (&wait.on, connects) {
             (On::Member(to), _) => *to,
@@ -181,7 +183,7 @@ fn failures(job: &Job, waits: &[Wait]) -> Option<Verdict> {
     } else if let Some(common) = common(&links) {
         Culprit::NetworkOf(common)
     } else if by_one || links.is_empty() {
-        Culprit::NetworkOf(suspect(first))
+        suspect(first)
     } else {
         links
             .first()
@@ -194,12 +196,13 @@ fn failures(job: &Job, waits: &[Wait]) -> Option<Verdict> {
 }
 
 /// Which end a single failure points to: the other one if it says that this does not answer.
-fn suspect(wait: &Wait) -> usize {
+fn suspect(wait: &Wait) -> Culprit {
     let failure = wait.failure.as_deref().unwrap_or_default();
     let says = |errno: &i32| failure.contains(&format!("errno {errno},"));
-    match wait.on {
-        On::Network(_, peer) if UNANSWERED.iter().any(says) => peer,
-        _ => wait.who,
+    match &wait.on {
+        On::Network(_, peer) if UNANSWERED.iter().any(says) => Culprit::NetworkOf(*peer),
+        On::Address(peer) if UNANSWERED.iter().any(says) => Culprit::Address(peer.clone()),
+        _ => Culprit::NetworkOf(wait.who),
     }
 }
 

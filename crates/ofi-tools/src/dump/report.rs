@@ -124,7 +124,9 @@ fn headline(job: &Job, waits: &[Wait], verdict: &Verdict) -> String {
         }
         Culprit::Address(address) => {
             let members = job.members.iter().enumerate();
-            let unread = members.filter(|(_, m)| m.unread).map(|(at, _)| at);
+            // Nobody waits for itself.
+            let is_one = |(at, m): &(usize, &Member)| m.unread && !verdict.waiting.contains(at);
+            let unread = members.filter(is_one).map(|(at, _)| at);
             let unread: BTreeSet<usize> = unread.collect();
             let why = match (unread.is_empty(), job.strays.first()) {
                 (false, _) => format!("perhaps {}: {UNREAD}", names(job, &unread)),
@@ -135,17 +137,20 @@ fn headline(job: &Job, waits: &[Wait], verdict: &Verdict) -> String {
             };
             format!("who has the address {address}, {why}; waiting: {waiting}")
         }
-        Culprit::Nobody => format!("nobody connects to listeners; waiting: {waiting}"),
-        Culprit::Silent(all) => silence(job, all),
+        Culprit::Nobody if first.is_none_or(|wait| wait.missing == Missing::Connect) => {
+            format!("nobody connects to listeners; waiting: {waiting}")
+        }
+        Culprit::Nobody => format!("no dump says for whom they wait; waiting: {waiting}"),
+        Culprit::Silent(all) => silence(job, all, waits.is_empty()),
     }
 }
 
 /// Who is silent, and whose answers cannot be read.
-fn silence(job: &Job, all: &[usize]) -> String {
+fn silence(job: &Job, all: &[usize], nobody_waits: bool) -> String {
     let is_unread = |at: &usize| job.members.get(*at).is_some_and(|member| member.unread);
     let (unread, silent): (BTreeSet<usize>, BTreeSet<usize>) =
         all.iter().partition(|&at| is_unread(at));
-    if silent.len() == job.members.len() {
+    if silent.len() == job.members.len() && nobody_waits {
         return "nobody has answered, and nobody has said that it waits".to_owned();
     }
     let mut parts = Vec::new();
@@ -264,11 +269,20 @@ fn about(job: &Job, at: usize, owes: Option<&[Wait]>) -> Vec<String> {
         // Of a file: any numbers.
         let done = member.comms().map(|(_, comm)| u64::from(comm.done));
         let done = done.fold(0, u64::saturating_add);
-        lines.push(match done {
-            0 => "it calls the plugin, and waits for no peer there: look at what its program does"
-                .to_owned(),
-            _ => format!("it calls the plugin, and has not tested {done} requests that are done"),
-        });
+        let is_waiting = waits.iter().any(|wait| wait.who == at);
+        // What it did after its start is in no dump.
+        let is_known = dump.reason != Reason::Start;
+        let says = match done {
+            1.. => Some(format!(
+                "it calls the plugin, and has not tested {done} requests that are done"
+            )),
+            0 if is_waiting || !is_known => None,
+            0 => Some(
+                "it calls the plugin, and waits for no peer there: look at what its program does"
+                    .to_owned(),
+            ),
+        };
+        lines.extend(says);
         if waits.iter().any(|wait| wait.who == at && wait.moves) {
             lines.push("it moves elsewhere: it may be slow, and not stuck".to_owned());
         }
@@ -292,6 +306,9 @@ fn state(member: &Member) -> String {
     let reason = member.dump.as_ref().map(|dump| dump.reason);
     let silent = match (member.silent, reason) {
         _ if member.unread => UNREAD,
+        (false, Some(Reason::Stall)) => "its dump is of a stall",
+        (false, Some(Reason::Error)) => "its dump is of its first error",
+        (false, Some(Reason::Start)) => "its dump is of its start",
         (false, _) => "it has answered",
         (true, Some(Reason::Error)) => "it is silent since its first error",
         (true, Some(Reason::Start)) => "it is silent since its start",

@@ -3,6 +3,7 @@
 
 mod rings;
 mod runs;
+mod subsets;
 
 use ofi_net::dump::{
     Comm, Domain, Dump, Endpoint, Kind, NicCounters, Process, Reason, Request, SCHEMA, Stage, TOOL,
