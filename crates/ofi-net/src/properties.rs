@@ -109,12 +109,16 @@ fn speed_mbps(config: &Config, nics: &[&Nic]) -> u64 {
             counted.push(nic);
         }
     }
-    let forced = config.product_name.as_deref() == Some(P5EN);
-    let bps = |nic: &Nic| if forced { P5EN_LINK_BPS } else { nic.speed_bps };
-    let sum = counted
-        .iter()
-        .fold(0, |sum: u64, nic| sum.saturating_add(bps(nic)));
-    sum / 1_000_000
+    let bps = counted.iter().map(|nic| link_bps(config, nic.speed_bps));
+    bps.fold(0, u64::saturating_add) / 1_000_000
+}
+
+/// The speed of a NIC's link, of which the provider says `told`.
+pub(crate) fn link_bps(config: &Config, told: u64) -> u64 {
+    match config.product_name.as_deref() {
+        Some(P5EN) => P5EN_LINK_BPS,
+        _ => told,
+    }
 }
 
 fn latency_us(config: &Config, leader: &Nic) -> f32 {
@@ -147,7 +151,9 @@ fn guid_of(root: &Path, index: usize, name: &str, pci: Option<PciAddress>) -> u6
 
 #[cfg(test)]
 mod tests {
-    use super::guid_of;
+    use super::{guid_of, link_bps};
+    use crate::config::Config;
+    use crate::params::Flavour;
     use ofi_topo::PciAddress;
     use std::path::PathBuf;
 
@@ -177,6 +183,18 @@ mod tests {
             name,
             pci.map(|pci| pci.parse::<PciAddress>().unwrap()),
         )
+    }
+
+    /// Whatever the driver says, in the properties and in the file for NCCL alike.
+    #[test]
+    fn links_of_p5en_have_their_speed() {
+        let on = |product: &str| Config {
+            product_name: Some(product.to_owned()),
+            ..Config::new(Flavour::Nccl)
+        };
+        for (product, bps) in [("p5en.48xlarge", 200_000_000_000), ("p5.48xlarge", 7)] {
+            assert_eq!(link_bps(&on(product), 7), bps, "{product}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::error::{Code, NetError};
 use crate::host_id;
 use crate::log::{Log, Subsys, info, warn};
 use crate::platform;
+use crate::properties;
 use crate::select::{self, Nic};
 use ofi_topo::{
     Accelerators, Grouping, Remark, Rule, Sysfs, Tree, UserGroups, group, group_near, nccl_xml,
@@ -194,10 +195,11 @@ fn describe((index, nic): (usize, &Nic)) -> ofi_topo::Nic {
     }
 }
 
-/// With the GUID that the reference sorts the rails of AWS cards by (protocol 2h.5). Where it cannot be
+/// With the speed that properties have, and the GUID that the reference sorts the rails of AWS cards by (protocol 2h.5). Where it cannot be
 /// read the order of the tree stays.
 fn with_guid(config: &Config, (index, nic): (usize, &Nic)) -> ofi_topo::Nic {
-    let described = describe((index, nic));
+    let bps = properties::link_bps(config, nic.speed_bps);
+    let described = describe((index, nic)).with_speed_bps(bps);
     let guid = nic
         .is_aws
         .then(|| Sysfs::new(&config.fs_root).node_guid(&nic.name));
