@@ -43,9 +43,14 @@ impl Transport {
         let child = match self.waiting(seat, listener)? {
             Waiting::Nothing => return Ok(None),
             Waiting::Child(child) => child,
-            Waiting::Conn(conn) => match self.adopt(seat, listener, &conn)? {
-                Some(child) => child,
-                None => return Ok(None),
+            Waiting::Conn(conn) => match self.adopt(seat, listener, &conn) {
+                Ok(Some(child)) => child,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    // That connection is over: the same CONN would fail in the same way for ever.
+                    self.settle(seat, listener, Adoption::Lost)?;
+                    return self.registry.told(Err(error));
+                }
             },
         };
         let (other, domain, key) = self.comm(child)?;
@@ -67,12 +72,17 @@ impl Transport {
         if adoption == Adoption::Lost {
             self.device(other.device)?.release(other.number(), key);
         }
+        self.settle(seat, listener, adoption)?;
+        self.registry.told(stepped.map(|_| Some(child)))
+    }
+
+    /// The CONN of a listener is taken, or over.
+    fn settle(&self, seat: &Seat, listener: CommKey, adoption: Adoption) -> Result<(), NetError> {
         seat.domain.enter(|core| {
             core.adopted.remove(&listener);
             core.engine.settle(listener, adoption);
             Ok(())
-        })?;
-        self.registry.told(stepped.map(|_| Some(child)))
+        })
     }
 
     fn waiting(&self, seat: &Seat, listener: CommKey) -> Result<Waiting, NetError> {

@@ -236,6 +236,49 @@ fn a_connect_without_memory_for_its_answer_is_an_error_at_once() {
     );
 }
 
+/// No memory for the endpoint that a connection gets of its own: accept says so once, and takes the next one.
+fn no_memory_to_adopt() {
+    let per_comm = Config {
+        endpoint_per_comm: true,
+        ..impatient()
+    };
+    let ((a, _), (b, told)) = (fresh(impatient()), fresh(per_comm));
+    let (listener, mut handle) = listen(&b);
+    let fresh_handle = handle;
+    let mut refused = 0;
+    until("a connect that ends", || {
+        let ended = a.connect(0, &mut handle);
+        match b.accept(listener) {
+            Err(error) => {
+                of_no_memory(&error);
+                refused += 1;
+            }
+            Ok(accepted) => assert_eq!(accepted, None),
+        }
+        // Nobody answers it: its own deadline ends it.
+        ended.is_err().then_some(())
+    });
+    assert_eq!(refused, 1, "once for a CONN");
+    assert_eq!(told.at(Level::Warn), [""; 0], "the error says it");
+    let mut handle = fresh_handle;
+    let accepted = std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| accept_from(&b, listener));
+        let send = connect_to(&a, &mut handle);
+        (send, accepting.join().unwrap())
+    });
+    a.close_send(accepted.0).unwrap();
+    b.close_recv(accepted.1).unwrap();
+}
+
+#[test]
+fn an_accept_without_memory_for_an_endpoint_of_its_own_ends_that_connect() {
+    under_plan(
+        "limits::an_accept_without_memory_for_an_endpoint_of_its_own_ends_that_connect",
+        "mr-error size=40960..40960 at=3 errno=ENOMEM",
+        no_memory_to_adopt,
+    );
+}
+
 /// Some buffers, though not all that are wanted: everything works, and it is told once.
 fn less_than_wanted() {
     let config = Config {
