@@ -51,6 +51,12 @@ impl Core {
     /// Tells of a lane that has no receive, and tries those again that were refused memory.
     pub(crate) fn look_at_receives(&mut self, now_ms: u64, away_ms: u64) {
         self.deaf = None;
+        for lane in self.port.receives.given_up() {
+            self.port.note(Note::GivenUp(lane));
+            if let Some(meter) = &self.meter {
+                meter.gave_up_lane();
+            }
+        }
         match self.port.receives.bare(now_ms, away_ms) {
             Some((lane, ms)) => self.look_at_bare(lane, ms),
             None => self.is_bare_told = false,

@@ -46,6 +46,8 @@ pub(crate) enum Note {
         /// Milliseconds.
         ms: u64,
     },
+    /// So many receives in a row failed that none is posted any more.
+    GivenUp(Lane),
     /// The provider refused a post, or memory that it needs: its communicator fails, and says with what.
     Refused {
         /// Where it was to go.
@@ -107,6 +109,7 @@ impl Note {
             }
             Self::Receive { lane, text } => on_lane(Code::ReceiveFailed, *lane, text),
             Self::Bare { lane, ms } => NetError::new(Code::NoReceives, bare(*lane, *ms)),
+            Self::GivenUp(lane) => NetError::new(Code::LaneGivenUp, name(*lane)),
             Self::Refused { lane, text } => on_lane(Code::PostRefused, *lane, text),
             Self::Peer { lane, text } => on_lane(Code::PeerAddress, *lane, text),
             Self::Foreign { tag, peer } => {

@@ -19,6 +19,7 @@
 //! again when one comes back, when more are wanted, and at each look at the clock. One without any is of no use:
 //! the call that needs it fails, with the provider's words ([`Receives::refused`]).
 
+mod given_up;
 mod lanes;
 mod refusal;
 
@@ -115,6 +116,8 @@ pub(crate) struct Receives {
     low: u8,
     /// The lanes that buffers were refused for since they were last to be had: they are not low meanwhile.
     starved: u8,
+    /// The lanes that were given up since somebody asked: a bit for each.
+    given_up: u8,
     /// The last refusal.
     refusal: Option<NetError>,
     limits: Limits,
@@ -147,6 +150,7 @@ impl Receives {
             lanes: [LaneState::default(); Lane::COUNT_MAX],
             low: 0,
             starved: 0,
+            given_up: 0,
             refusal: None,
             limits,
             senders: 0,
@@ -253,8 +257,9 @@ impl Receives {
         let all = lanes(self.limits.data_lanes, self.limits.control_lanes);
         let bare = all.filter_map(|lane| {
             let state = self.state_mut(lane)?;
-            // Receives that fail are told of themselves.
-            if state.posted > 0 || state.target == 0 || state.failures > 0 {
+            // Receives that fail are told of themselves, as long as they are posted again.
+            let is_failing = (1..FAILURES_MAX).contains(&state.failures);
+            if state.posted > 0 || state.target == 0 || is_failing {
                 state.bare_since_ms = None;
                 return None;
             }
@@ -326,14 +331,6 @@ impl Receives {
         self.came_back(lane);
         self.unpostable(lane);
         Arrived { lane, slot }
-    }
-
-    /// A receive could not be posted for another reason than a full queue.
-    pub(crate) fn unpostable(&mut self, lane: Lane) {
-        if let Some(state) = self.state_mut(lane) {
-            state.failures = state.failures.saturating_add(1);
-        }
-        self.mark(lane);
     }
 
     /// A fresh buffer for `lane`, growing its pool when all are in use.
@@ -482,16 +479,5 @@ mod tests {
             receives.came_back(lane);
         }
         assert!(receives.is_low(lane), "15 of 32, below 16");
-    }
-
-    #[test]
-    fn a_lane_whose_receives_only_fail_is_given_up() {
-        let mut receives = receives(FOUR);
-        receives.listen();
-        for _ in 0..FAILURES_MAX {
-            receives.unpostable(Lane::control(0));
-        }
-        assert!(!receives.wants(Lane::control(0)) && !receives.is_low(Lane::control(0)));
-        assert!(receives.wants(Lane::control(1)));
     }
 }

@@ -95,8 +95,8 @@ fn places_of_version_1() {
     assert_eq!(FILE_WORDS * 8, 205_312);
     assert_eq!(MAGIC.to_le_bytes(), *b"OFISTATS");
     assert_eq!(
-        (total_word(Total::Sends), total_word(Total::RegFailures)),
-        (32, 51)
+        [Total::Sends, Total::RegFailures, Total::LanesGivenUp].map(total_word),
+        [32, 51, 52]
     );
     assert_eq!(rail_word(0, RailAt::Used), 64);
     assert_eq!(rail_word(1, RailAt::Errors), 64 + 208 + 14);

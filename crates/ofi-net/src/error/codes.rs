@@ -394,6 +394,10 @@ codes! {
     NoReceives = Warning 611, EAGAIN, "the provider takes no receive",
         ["the provider's receive queue is full, or its NIC is out of order", "a limit of memory that can be pinned is reached"],
         "see libfabric's log (FI_LOG_LEVEL=warn), and `ulimit -l`; what peers send to this process waits meanwhile";
+    /// The receives of a lane only failed.
+    LaneGivenUp = Warning 612, EIO, "receives on a rail only fail: none is posted there any more",
+        ["the endpoint or its NIC is out of order", "the provider refuses the memory of receives (see the lines OFI-W0606 before)"],
+        "see the first OFI-W0606 in this log, and libfabric's log (FI_LOG_LEVEL=warn); what peers send to this rail waits, OFI_NCCL_STALL_FAIL makes it an error: start the job again";
     /// A libfabric call failed.
     Fabric = Error 701, EIO, "a libfabric call failed",
         ["see the text of libfabric"],

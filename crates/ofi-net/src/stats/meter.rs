@@ -106,6 +106,12 @@ impl Meter {
         }
     }
 
+    /// The receives of a lane only failed.
+    pub(crate) fn gave_up_lane(&self) {
+        self.file.add_total(Total::LanesGivenUp, 1);
+        self.file.updated();
+    }
+
     /// Writes what was added since the last time, and some of the communicators in turn.
     #[cold]
     pub(crate) fn publish(&mut self, engine: &impl Counted, seen: &SeenRails) {

@@ -5,6 +5,7 @@ use crate::Side;
 use crate::common::emulated::under_plan;
 use ofi_net::log::Level;
 use ofi_net::{Code, Config};
+use ofi_trace::stats::{Snapshot, Total};
 use std::time::Instant;
 
 /// An accept that nobody can get through to: one warning with these words, then this error.
@@ -49,6 +50,35 @@ fn no_receive_of_a_control_message() {
             }
         },
     );
+}
+
+/// Receives that only fail: each lane says that it is given up, once.
+fn given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    for rail in [
+        "control rail 0",
+        "control rail 1",
+        "data rail 0",
+        "data rail 1",
+    ] {
+        let config = Config {
+            stats_dir: Some(dir.path().to_str().unwrap().to_owned()),
+            ..impatient()
+        };
+        deaf(config, &["OFI-W0612", rail], Code::Stalled);
+    }
+    let files = std::fs::read_dir(dir.path()).unwrap();
+    let counted = files.map(|file| {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        Snapshot::read(&bytes).unwrap().total(Total::LanesGivenUp)
+    });
+    assert_eq!(counted.collect::<Vec<_>>(), [4; 4]);
+}
+
+#[test]
+fn receives_that_are_refused_for_good() {
+    let name = "deaf::receives_that_are_refused_for_good";
+    under_plan(name, "refuse on=recv from=1 errno=EIO", given_up);
 }
 
 #[test]

@@ -146,11 +146,13 @@ pub enum Total {
     RegHits,
     /// Calls that failed.
     RegFailures,
+    /// Rails on which no receive is posted any more, since they only failed.
+    LanesGivenUp,
 }
 
 impl Total {
     /// All, in their order in the file, with the name that people read them by.
-    pub const ALL: [(Self, &'static str, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str, &'static str); 21] = [
         (Self::Sends, "sends", "sends admitted"),
         (Self::EagerSends, "eager_sends", "sends that went eagerly"),
         (Self::Recvs, "recvs", "receives admitted"),
@@ -206,6 +208,11 @@ impl Total {
             Self::RegFailures,
             "reg_failures",
             "calls that register memory and failed",
+        ),
+        (
+            Self::LanesGivenUp,
+            "lanes_given_up",
+            "rails on which receives only failed, so that none is posted any more",
         ),
     ];
 }
