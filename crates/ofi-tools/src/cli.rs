@@ -213,7 +213,8 @@ pub(crate) struct PerfArgs {
     /// This process is rank R of --ranks, started by hand; all meet at --rendezvous
     #[arg(long, value_name = "R", requires = "rendezvous", requires = "ranks")]
     pub(crate) rank: Option<usize>,
-    /// Where ranks that were started apart meet: HOST:PORT or unix:PATH (rank 0 listens)
+    /// Where ranks that were started apart meet: HOST:PORT or unix:PATH (rank 0 listens); with --rank, or
+    /// under a launcher
     #[arg(long, value_name = "WHERE")]
     pub(crate) rendezvous: Option<Address>,
     /// Sizes in bytes: a list such as 0,8,64K,1M with ranges such as 1:64M:x2

@@ -90,11 +90,21 @@ fn role(args: &PerfArgs, env: launch::Env<'_>) -> Result<Role, String> {
             job,
         });
     }
+    let alone = |ranks| {
+        match args.rendezvous {
+        None => Ok(Role::Local { ranks }),
+        // Each of the processes that were to meet there would start ranks of its own.
+        Some(_) => Err(
+            "--rendezvous, and nothing says which rank this is\n  try: --rank R --ranks N with it on each process, or a launcher (torchrun, srun, mpirun)"
+                .to_owned(),
+        ),
+    }
+    };
     if let Some(ranks) = args.ranks {
-        return Ok(Role::Local { ranks });
+        return alone(ranks);
     }
     let Some(l) = launch::detect(env)?.filter(|l| l.world > 1) else {
-        return Ok(Role::Local { ranks: 2 });
+        return alone(2);
     };
     let origin = if args.rendezvous.is_some() {
         ""

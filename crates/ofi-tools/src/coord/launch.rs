@@ -35,6 +35,15 @@ pub(crate) fn detect(env: Env<'_>) -> Result<Option<Launched>, String> {
             return launcher.read(env, &rank, &world).map(Some);
         }
     }
+    // Slurm and MPI set one of theirs without the other where they start no ranks; torchrun never does.
+    let torchrun = [("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")];
+    for (name, other) in torchrun {
+        if let Some(value) = env(name) {
+            return Err(format!(
+                "{name}={value} is set, and {other} is not\n  try: set both, with MASTER_ADDR and MASTER_PORT; or --rank R --ranks N --rendezvous HOST:PORT; or --ranks N alone to start local ranks"
+            ));
+        }
+    }
     Ok(None)
 }
 
@@ -230,7 +239,7 @@ mod tests {
     #[test]
     fn nonsense_is_an_error_and_absence_is_none() {
         assert_eq!(with(&[]), Ok(None));
-        assert_eq!(with(&[("RANK", "1")]), Ok(None));
+        assert_eq!(with(&[("SLURM_NTASKS", "2")]), Ok(None));
         for (r, w) in [
             ("x", "2"),
             ("2", "2"),
@@ -239,6 +248,22 @@ mod tests {
             ("-1", "2"),
         ] {
             assert!(with(&[("RANK", r), ("WORLD_SIZE", w)]).is_err(), "{r} {w}");
+        }
+    }
+
+    /// Two ranks that were started by hand would each start two of their own.
+    #[test]
+    fn half_of_the_variables_is_an_error_that_names_the_other_half() {
+        for (set, unset) in [("RANK", "WORLD_SIZE"), ("WORLD_SIZE", "RANK")] {
+            let error = with(&[(set, "1")]).unwrap_err();
+            assert!(
+                error.starts_with(&format!("{set}=1 is set, and {unset} is not")),
+                "{error}"
+            );
+            assert!(error.contains("--ranks N alone"), "{error}");
+            // A launcher that says both counts.
+            let both = [(set, "1"), ("PMI_RANK", "0"), ("PMI_SIZE", "2")];
+            assert_eq!(with(&both).unwrap().unwrap().by, "MPICH");
         }
     }
 

@@ -241,6 +241,8 @@ fn bad_command_lines_end_with_status_2() {
         vec!["--devices", "x"],
         vec!["--rank", "2", "--ranks", "2", "--rendezvous", "unix:/x"],
         vec!["--rendezvous", "nowhere"],
+        vec!["--rendezvous", "unix:/x"],
+        vec!["--rendezvous", "unix:/x", "--ranks", "2"],
         vec!["nomode"],
     ] {
         assert_eq!(ran(perf(&args)).code, Some(2), "{args:?}");
