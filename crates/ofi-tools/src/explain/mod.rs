@@ -3,11 +3,13 @@
 //! ```text
 //! logs --> lines (bounded) --+--> facts: network, versions, provider --(what a process got)--+
 //!                            +--> seen: rows of the table of known lines, codes of our <-----+
-//!                            |      plugins (decoded); by process and time (mark)
+//!                            |      plugins (decoded), calls that failed with a number (calls);
+//!                            |      by process and time (mark)
 //!                            |      --> first cause, what follows, verdict
 //!                            +--> unknown: lines that warn of something else
 //! ```
 
+mod calls;
 mod decoded;
 mod entry;
 mod facts;

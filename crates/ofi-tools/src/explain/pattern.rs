@@ -64,7 +64,8 @@ impl Known {
     }
 }
 
-fn has(line: &str, pattern: &str) -> bool {
+/// Whether a line has the parts of a pattern one after another.
+pub(super) fn has(line: &str, pattern: &str) -> bool {
     let (pattern, is_end) = match pattern.strip_suffix('$') {
         Some(pattern) => (pattern, true),
         None => (pattern, false),

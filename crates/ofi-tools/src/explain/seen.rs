@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::decoded;
 use super::facts::Told;
 use super::mark;
 use super::pattern::{Kind, Known};
 use super::unknown::Unknown;
+use super::{calls, decoded};
 
 /// What is shown of a line.
 const SHOWN: usize = 480;
@@ -151,7 +151,11 @@ impl Gathered {
             let row = self.known.len() + usize::from(u16::MAX) + number;
             return Some(((row, String::new()), meaning));
         }
-        let (_, known) = found?;
+        let Some((_, known)) = found else {
+            let ((nth, apart), meaning) = calls::of_line(small)?;
+            let row = self.known.len() + 2 * usize::from(u16::MAX) + nth;
+            return Some(((row, apart), meaning));
+        };
         // Of lines that mean the same, one is shown: the first.
         let row = self.known.iter().position(|row| row.is_same(known))?;
         let meaning = Meaning {
