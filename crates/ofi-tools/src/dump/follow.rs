@@ -171,16 +171,25 @@ fn failures(job: &Job, waits: &[Wait]) -> Option<Verdict> {
             _ => None,
         })
         .collect();
+    // Once the job is over all are gone, and that says nothing of one.
+    let is_there = |m: &Member| matches!(m.alive, Alive::Running | Alive::Stopped);
+    let goes_on = job.members.iter().any(is_there);
     let is_dead = |&at: &usize| {
+        // Who told of an error lived.
         let tells = failed.iter().any(|(_, wait)| wait.who == at);
-        let member = job.members.get(at);
-        member.is_some_and(|m| (m.silent && !tells) || m.alive == Alive::Gone)
+        let is_gone = |m: &Member| m.silent || (goes_on && m.alive == Alive::Gone);
+        !tells && job.members.get(at).is_some_and(is_gone)
     };
+    let in_common = common(&links);
     let mut ends = links.iter().flat_map(|&(a, b)| [b, a]);
     let by_one = failed.iter().all(|(_, wait)| wait.who == first.who);
-    let culprit = if let Some(dead) = ends.find(is_dead) {
+    let dead = match in_common {
+        Some(common) if !goes_on => Some(common).filter(is_dead),
+        _ => ends.find(is_dead),
+    };
+    let culprit = if let Some(dead) = dead {
         Culprit::Member(dead)
-    } else if let Some(common) = common(&links) {
+    } else if let Some(common) = in_common {
         Culprit::NetworkOf(common)
     } else if by_one || links.is_empty() {
         suspect(first)

@@ -436,3 +436,51 @@ fn a_file_of_nobody_known_is_named_where_somebody_is_missed() {
         "{page}"
     );
 }
+
+/// Once a job is over all of its processes are gone, which says nothing of one: what errors have in common does.
+#[test]
+fn an_ended_job_is_judged_by_its_errors() {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let failed = |ends, words: &str| Comm {
+        failure: Some(format!("OFI-E0601 an operation failed: {words}")),
+        ..comm(Kind::Send, ends, 3)
+    };
+    let (lost, silent) = (
+        "errno 125, provider error 1",
+        "errno 103, provider error 13",
+    );
+    let of_rank = |own: u32, comms: Vec<Comm>| {
+        let mut dump = rank(own, comms);
+        dump.process.host = host.trim().to_owned();
+        (dump.reason, dump.answers_ns) = (Reason::Error, None);
+        dump
+    };
+    // Rank 0 has lost its NIC, and 3 sends to it; 1 and 2 heard of nothing before the job ended.
+    let own = of_rank(0, vec![failed((0, 1), lost)]);
+    let peer = of_rank(3, vec![failed((3, 0), silent)]);
+    let quiet = |own: u32, peer: u32| {
+        let mut dump = of_rank(own, vec![comm(Kind::Send, (own, peer), 3)]);
+        dump.reason = Reason::Start;
+        dump
+    };
+    let dumps = [own, quiet(1, 2), quiet(2, 3), peer];
+    let (kind, who, text, _) = verdict(&dumps);
+    assert_eq!(
+        (kind.as_str(), who),
+        ("network", vec!["rank 0".to_owned()]),
+        "{text}"
+    );
+    // One that died without a word: by now its network and it look alike.
+    let died = |at: u32| failed((at, 2), silent);
+    let dumps = [1, 3].map(|at| of_rank(at, vec![died(at)]));
+    let dumps: Vec<Dump> = dumps
+        .into_iter()
+        .chain([quiet(0, 1), quiet(2, 3)])
+        .collect();
+    let (kind, who, text, _) = verdict(&dumps);
+    assert_eq!(
+        (kind.as_str(), who),
+        ("network", vec!["rank 2".to_owned()]),
+        "{text}"
+    );
+}
