@@ -171,8 +171,10 @@ fn accept_and_error() {
     let error = until_error("the receive", || side.net.test(waiting));
     let failed = dump_for(dir.path(), Reason::Error);
     let mut comms = failed.domains.iter().flat_map(|domain| &domain.comms);
-    let failure = comms.find_map(|comm| comm.failure.clone()).unwrap();
+    let comm = comms.find(|comm| comm.failure.is_some()).unwrap();
+    let failure = comm.failure.as_deref().unwrap();
     assert!(failure.contains("OFI-E0602"), "{failure} beside {error}");
+    assert_eq!(comm.stage, Some(Stage::AwaitData));
     sink.free(&side.net, recv);
     peer.net.close_send(send).unwrap();
 }

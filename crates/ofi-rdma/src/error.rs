@@ -142,6 +142,17 @@ pub enum Why {
     },
 }
 
+impl Why {
+    /// What was being waited for, if the wait is all that is wrong.
+    #[must_use]
+    pub const fn stage(&self) -> Option<Stage> {
+        match *self {
+            Self::ConnectTimeout { stage, .. } | Self::Stalled { stage, .. } => Some(stage),
+            _ => None,
+        }
+    }
+}
+
 /// Kinds of operation, for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpKind {

@@ -70,7 +70,7 @@ fn comm(view: &CommView, names: &HashMap<PeerAddr, String>) -> Comm {
         peer: peer.cloned(),
         state: view.state.to_owned(),
         closed: view.closed,
-        stage: view.stage.map(stage),
+        stage: view.stage.or_else(|| view.failure?.why.stage()).map(stage),
         idle_ms: view.idle_ms,
         away_ms: view.away_ms,
         next_seq: view.next_seq.into(),

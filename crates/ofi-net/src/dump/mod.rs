@@ -208,7 +208,7 @@ pub struct Comm {
     pub state: String,
     /// The caller has closed it.
     pub closed: bool,
-    /// What it waits for; `None`: for its caller alone, or for nothing.
+    /// What it waits for, or waited for when it failed of that; `None`: for its caller alone, or for nothing.
     pub stage: Option<Stage>,
     /// How long nothing has moved while the caller looked, milliseconds.
     pub idle_ms: u64,

@@ -146,12 +146,13 @@ fn failed(job: &Job, who: usize, (domain, comm): (&Domain, &Comm), failure: &str
     let failure = Some(failure.to_owned());
     let says = |code: &&str| failure.as_ref().is_some_and(|text| text.contains(code));
     if FOLLOWS.iter().any(says) {
-        let stage = match (comm.kind, comm.state.as_str()) {
+        let usual = match (comm.kind, comm.state.as_str()) {
             (_, "connecting") => Stage::AwaitConnResp,
             (_, "answering" | "refusing") => Stage::SendConnResp,
             (Kind::Send, _) => Stage::AwaitCtrl,
             _ => Stage::AwaitData,
         };
+        let stage = comm.stage.unwrap_or(usual);
         let wait = stuck(job, who, (domain, comm), stage);
         return Wait {
             stage: Some(stage),
@@ -253,9 +254,16 @@ fn message(job: &Job, end: End<'_>, other: End<'_>) -> Wait {
     }
 }
 
-/// The number of the message that is waited for; requests of a communicator that failed may be gone.
+/// The number of the message that is waited for; of a communicator that failed the one of its failure, for the
+/// request may be gone.
 fn waited_seq(comm: &Comm) -> Option<u32> {
+    let told = comm.failure.as_deref().and_then(|failure| {
+        let (_, rest) = failure.split_once(", message ")?;
+        let (number, _) = rest.split_once(|c: char| !c.is_ascii_digit())?;
+        number.parse().ok()
+    });
     match &comm.oldest {
+        _ if told.is_some() => told,
         Some(request) => request.seq,
         None => comm.failure.is_some().then_some(comm.oldest_seq),
     }

@@ -306,3 +306,18 @@ fn nobody_waits_for_itself() {
     assert!(page.contains("who has the address"), "{page}");
     assert!(!page.contains("perhaps rank 0"), "{page}");
 }
+
+/// What a communicator waited for when it failed of that is what is told, with the message that it was.
+#[test]
+fn a_failed_wait_is_told_with_its_stage_and_number() {
+    let mut dumps =
+        failing("OFI-E0602 no progress: communicator 1, message 578, request 2.1 (send)");
+    let failed = &mut dumps[0].domains[0].comms[0];
+    failed.stage = Some(Stage::Posting);
+    failed.oldest = stuck(Kind::Send, (0, 1), 580).oldest;
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &dumps);
+    let page = String::from_utf8(ofi(&[], dir.path()).stdout).unwrap();
+    assert!(page.contains("the provider takes no operations"), "{page}");
+    assert!(page.contains("578") && !page.contains("580"), "{page}");
+}
