@@ -11,6 +11,7 @@ mod child;
 mod code;
 #[cfg(test)]
 mod docs;
+mod env_file;
 pub(crate) mod facts;
 mod finding;
 mod probe;
@@ -69,7 +70,7 @@ pub(crate) struct DoctorArgs {
     /// A directory that stands for /: a copy of another host, of which nothing is loaded
     #[arg(long, default_value = "/", value_name = "DIR")]
     root: PathBuf,
-    /// Its environment, a line NAME=VALUE each, as env prints it, in place of this one [default: this one; with
+    /// Its environment, a line NAME=VALUE each, as env prints it, or a shell's export lines, in place of this one [default: this one; with
     /// --root: none]
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
@@ -175,20 +176,21 @@ fn examine(args: &DoctorArgs) -> Result<u8, String> {
 }
 
 fn environment(args: &DoctorArgs) -> Result<Vec<(String, String)>, String> {
-    let read = |file: &Path, separator: char| {
+    let read = |file: &Path| {
         let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let lines = text
-            .split(separator)
-            .filter_map(|line| line.split_once('='));
-        let pairs = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Ok::<Vec<_>, String>(pairs.collect())
+        Ok::<String, String>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let of_process = |text: &str| {
+        let variables = text.split('\0').filter_map(|line| line.split_once('='));
+        let pairs = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        pairs.collect::<Vec<_>>()
     };
     // What is given by hand comes first, and so counts.
     let mut pairs = args.env.clone();
     pairs.extend(match (&args.env_file, args.pid) {
-        (Some(file), _) => read(file, '\n')?,
-        (None, Some(pid)) => read(&args.root.join(format!("proc/{pid}/environ")), '\0')?,
+        (Some(file), _) => env_file::parse(&read(file)?)
+            .map_err(|error| format!("--env-file {}: {error}", file.display()))?,
+        (None, Some(pid)) => of_process(&read(&args.root.join(format!("proc/{pid}/environ")))?),
         (None, None) if args.root != Path::new("/") => Vec::new(),
         (None, None) => own_environment(),
     });
