@@ -27,14 +27,40 @@ pub(super) fn each(mut from: impl BufRead, mut take: impl FnMut(&str)) -> io::Re
         is_open = end.is_none();
         from.consume(used);
         if !is_open {
-            take(plain(&String::from_utf8_lossy(&line)).trim_end_matches('\r'));
+            give(&line, &mut take);
             line.clear();
         }
     }
     if is_open {
-        take(&plain(&String::from_utf8_lossy(&line)));
+        give(&line, &mut take);
     }
     Ok(())
+}
+
+fn give(line: &[u8], take: &mut impl FnMut(&str)) {
+    let text = String::from_utf8_lossy(line);
+    let text = match of_container(&text) {
+        Some(inner) => Cow::Owned(inner),
+        None => text,
+    };
+    take(plain(&text).trim_end_matches('\r'));
+}
+
+/// A line as Docker's `json-file` driver keeps it, in the words of Kubernetes' files: when, and the line.
+fn of_container(line: &str) -> Option<String> {
+    let line = line.trim_end();
+    if !line.starts_with("{\"log\":") {
+        return None;
+    }
+    let all: serde_json::Value = serde_json::from_str(line).ok()?;
+    let text = |name: &str| all.get(name).and_then(serde_json::Value::as_str);
+    let log = text("log")?
+        .trim_end_matches(['\r', '\n'])
+        .replace('\n', " ");
+    Some(match text("time") {
+        Some(time) => format!("{time} {} F {log}", text("stream").unwrap_or("stdout")),
+        None => log,
+    })
 }
 
 /// Without what colours a terminal (ECMA-48: CSI and OSC sequences), which else stands within words.
@@ -65,7 +91,7 @@ fn plain(line: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LINE_MAX, each, plain};
+    use super::{LINE_MAX, each, of_container, plain};
     use std::io::BufReader;
 
     #[test]
@@ -85,6 +111,22 @@ mod tests {
             ("plain", "plain"),
         ] {
             assert_eq!(plain(line), is, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn lines_of_containers_are_those_within() {
+        for (line, is) in [
+            (
+                r#"{"log":"h:1:2 [0] NCCL INFO x\r\n","stream":"stderr","time":"2026-12-01T05:00:00.5Z"}"#,
+                Some("2026-12-01T05:00:00.5Z stderr F h:1:2 [0] NCCL INFO x"),
+            ),
+            (r#"{"log":"say \"a\"\n"}"#, Some("say \"a\"")),
+            (r#"{"log":"cut"#, None),
+            (r#"{"log":7}"#, None),
+            ("{}", None),
+        ] {
+            assert_eq!(of_container(line).as_deref(), is, "{line}");
         }
     }
 

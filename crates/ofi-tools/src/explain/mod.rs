@@ -105,13 +105,16 @@ fn is_code(word: &Path) -> bool {
     !word.exists() && (looks || entry::of(&text).is_some())
 }
 
-/// By what a file begins with: the format, and what reads it.
-fn compressed(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
-    const KINDS: [(&[u8], &str, &str); 4] = [
-        (&[0x1f, 0x8b], "gzip", "zcat"),
-        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstdcat"),
-        (&[0xfd, b'7', b'z', b'X', b'Z'], "xz", "xzcat"),
-        (b"BZh", "bzip2", "bzcat"),
+/// By what a file begins with: what it is, if no text of bytes, and what makes it one.
+fn encoded(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    const KINDS: [(&[u8], &str, &str); 6] = [
+        (&[0x1f, 0x8b], "compressed (gzip)", "zcat"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "compressed (zstd)", "zstdcat"),
+        (&[0xfd, b'7', b'z', b'X', b'Z'], "compressed (xz)", "xzcat"),
+        (b"BZh", "compressed (bzip2)", "bzcat"),
+        // Byte order marks.
+        (&[0xff, 0xfe], "UTF-16", "iconv -f UTF-16"),
+        (&[0xfe, 0xff], "UTF-16", "iconv -f UTF-16"),
     ];
     let found = KINDS.iter().find(|(magic, ..)| bytes.starts_with(magic));
     found.map(|&(_, of, with)| (of, with))
@@ -140,9 +143,8 @@ impl Log {
             return self.take("standard input", io::stdin().lock());
         }
         let mut from = BufReader::new(File::open(file)?);
-        if let Some((of, with)) = compressed(from.fill_buf()?) {
-            let text =
-                format!("it is compressed ({of}): {with} it, and give it to `ofi explain -`");
+        if let Some((of, with)) = encoded(from.fill_buf()?) {
+            let text = format!("it is {of}: {with} it, and give it to `ofi explain -`");
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
         self.take(&file.to_string_lossy(), from)
@@ -174,6 +176,13 @@ impl Log {
         of(Kind::Cause).or_else(|| of(Kind::Follow))
     }
 
+    /// A warning that no table knows, in front of what is a symptom alone: the cause is rather there.
+    fn unknown_before(&self, first: &Seen) -> Option<&unknown::Line> {
+        let is_symptom = first.meaning.kind == Kind::Follow;
+        let mut lines = self.gathered.unknown.first.iter();
+        lines.find(|line| is_symptom && line.file == first.file && line.line < first.line)
+    }
+
     /// In a sentence, and as a status.
     fn verdict(&self) -> (String, u8) {
         let first = self.first();
@@ -189,7 +198,14 @@ impl Log {
             return (format!("{mixed}: {others}{because}"), FOUND);
         }
         if let Some(first) = first {
-            return (format!("it went wrong: {}", first.meaning.what), FOUND);
+            let what = match self.unknown_before(first) {
+                Some(line) => format!(
+                    "line {} warns of what is not known here, before anything known: {}",
+                    line.line, line.text
+                ),
+                None => first.meaning.what.clone(),
+            };
+            return (format!("it went wrong: {what}"), FOUND);
         }
         let providers = self.facts.providers.join(", ");
         let (efa, not_efa) = self.facts.providers_of_efa();
