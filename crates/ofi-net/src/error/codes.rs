@@ -372,8 +372,8 @@ codes! {
         "receive with at least the size that is sent; the communicator is lost on this provider, and goes on with tcp of libfabric 1.22 or newer";
     /// A receive of the transport's own came back with an error.
     ReceiveFailed = Warning 606, EIO, "a posted receive failed",
-        ["a peer died in the middle of a message", "the limit of locked memory is low"],
-        "look at the log of the ranks that failed first, and at `ulimit -l`";
+        ["a peer died in the middle of a message", "this host's NIC is gone or was reset (EINVAL, ENODEV or EIO to each post)", "the limit of locked memory is low (ENOMEM)"],
+        "look at the log of the ranks that failed first, at dmesg and `ofi doctor` of this host, and at `ulimit -l`";
     /// The provider refused a post for good.
     PostRefused = Warning 607, EIO, "the provider refused an operation",
         ["the endpoint or the connection under it failed before", "a resource of the provider ran out"],
