@@ -128,10 +128,22 @@ impl Settings {
         match self.get(name) {
             None => format!("{name} is not set"),
             Some(Setting { value, origin }) => {
+                let unseen = unseen(value);
                 let value: String = value.chars().take(200).collect();
-                format!("{name}={value} (from {origin})")
+                format!("{name}={value} (from {origin}{unseen})")
             }
         }
+    }
+}
+
+/// What of a value does not show, and counts.
+fn unseen(value: &str) -> &'static str {
+    if value.ends_with('\r') {
+        "; it ends in a carriage return: the file that sets it has line ends of Windows"
+    } else if !value.is_empty() && value != value.trim() {
+        "; it has blanks around it"
+    } else {
+        ""
     }
 }
 
@@ -139,6 +151,23 @@ impl Settings {
 mod tests {
     use super::{Root, Settings, Version};
     use std::path::Path;
+
+    #[test]
+    fn what_does_not_show_is_said() {
+        for (value, says) in [
+            ("efa\r", "carriage return"),
+            (" efa", "blanks around"),
+            ("efa\t", "blanks around"),
+            ("efa", ""),
+            ("", ""),
+        ] {
+            let said = super::unseen(value);
+            assert!(
+                said.contains(says) && said.is_empty() == says.is_empty(),
+                "{value:?}"
+            );
+        }
+    }
 
     #[test]
     fn the_first_place_that_sets_a_name_wins() {
