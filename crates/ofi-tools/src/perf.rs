@@ -73,6 +73,9 @@ pub(crate) fn run(args: &PerfArgs) -> ExitCode {
     }
 }
 
+const NO_RANK: &str = "--rendezvous, and nothing says which rank this is\n  try: --rank R --ranks N with it on each \
+    process, or a launcher (torchrun, srun, mpirun)";
+
 /// What the command line and the launcher make of this process.
 fn role(args: &PerfArgs, env: launch::Env<'_>) -> Result<Role, String> {
     if let (Some(rank), Some(world), Some(address)) = (args.rank, args.ranks, &args.rendezvous) {
@@ -90,15 +93,10 @@ fn role(args: &PerfArgs, env: launch::Env<'_>) -> Result<Role, String> {
             job,
         });
     }
-    let alone = |ranks| {
-        match args.rendezvous {
+    let alone = |ranks| match args.rendezvous {
         None => Ok(Role::Local { ranks }),
         // Each of the processes that were to meet there would start ranks of its own.
-        Some(_) => Err(
-            "--rendezvous, and nothing says which rank this is\n  try: --rank R --ranks N with it on each process, or a launcher (torchrun, srun, mpirun)"
-                .to_owned(),
-        ),
-    }
+        Some(_) => Err(NO_RANK.to_owned()),
     };
     if let Some(ranks) = args.ranks {
         return alone(ranks);
